@@ -1,4 +1,4 @@
-"""Run the benchmarks beside this file, all or those named."""
+"""Run all benchmarks in this folder, or those named on the command line."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ HERE = Path(__file__).resolve().parent
 
 
 def main(names: Sequence[str]) -> int:
-    found = {file.stem: file for file in sorted(HERE.glob("[!_]*.py"))}
-    unknown = [name for name in names if name not in found]
+    scripts = {file.stem: file for file in sorted(HERE.glob("[!_]*.py"))}
+    unknown = [name for name in names if name not in scripts]
     if unknown:
-        print(f"no benchmark {', '.join(unknown)}; here: {', '.join(found)}")
+        print(f"no benchmark {', '.join(unknown)}; available: {', '.join(scripts)}")
         return 2
-    codes = []
-    for name in names or found:
+    exit_codes = []
+    for name in names or scripts:
         print(f"== {name}", flush=True)
-        codes.append(
-            subprocess.run([sys.executable, found[name]], check=False).returncode
+        exit_codes.append(
+            subprocess.run([sys.executable, scripts[name]], check=False).returncode
         )
-    return max(codes, default=0)
+    return max(exit_codes, default=0)
 
 
 if __name__ == "__main__":

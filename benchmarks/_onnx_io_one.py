@@ -1,4 +1,4 @@
-"""One measurement of benchmarks/onnx_io.py, or one of its models. Prints JSON."""
+"""Run one measurement of onnx_io.py, or write one of its models. Prints JSON."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-WEIGHT = 4 << 20  # bytes of one weight of the large model
+WEIGHT = 4 << 20  # bytes per weight of the large model
 
 
-def resident() -> float:
-    """The peak of resident memory, in bytes."""
+def peak_memory() -> float:
+    """Return the peak resident memory in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return float(line.split()[1]) * 1024
     return 0.0
 
 
-def large(path: Path, megabytes: int) -> None:
-    """Additions of random weights, until there are as many bytes."""
+def write_large_model(path: Path, megabytes: int) -> None:
+    """Write a chain of additions of random weights, `megabytes` in total."""
     import numpy as np
     import onnx
     from onnx import helper, numpy_helper
@@ -40,8 +40,8 @@ def large(path: Path, megabytes: int) -> None:
     onnx.save(helper.make_model(graph), str(path))
 
 
-def many(path: Path, count: int) -> None:
-    """A model of small nodes: most plain, some with an attribute or a type."""
+def write_many_nodes(path: Path, count: int) -> None:
+    """Write a model of `count` small nodes, some with an attribute or a type."""
     import onnx
     from onnx import helper
 
@@ -50,12 +50,12 @@ def many(path: Path, count: int) -> None:
     for i in range(count):
         value = f"value_{i}"
         if i % 4:
-            made = helper.make_node("Add", [last, "x"], [value], name=f"node_{i}")
+            node = helper.make_node("Add", [last, "x"], [value], name=f"node_{i}")
         else:
-            made = helper.make_node(
+            node = helper.make_node(
                 "Softmax", [last], [value], name=f"node_{i}", axis=i % 3 - 1
             )
-        nodes.append(made)
+        nodes.append(node)
         if i % 10 == 0:
             types.append(info(value, 1, ["batch", 3]))
         last = value
@@ -64,51 +64,57 @@ def many(path: Path, count: int) -> None:
     onnx.save(helper.make_model(graph), str(path))
 
 
-def of_amanda() -> tuple[Callable[..., Any], Callable[..., Any]]:
+def amanda_functions() -> tuple[Callable[..., Any], Callable[..., Any]]:
     from amanda_onnx.format import Format, reader, writer  # noqa: F401  (late imports)
 
     codec = Format()
     return codec.read, codec.write
 
 
-def of_onnx() -> tuple[Callable[..., Any], Callable[..., Any]]:
+def onnx_functions() -> tuple[Callable[..., Any], Callable[..., Any]]:
     import onnx
 
     return onnx.load, onnx.save
 
 
-def of_onnx_ir() -> tuple[Callable[..., Any], Callable[..., Any]]:
+def onnx_ir_functions() -> tuple[Callable[..., Any], Callable[..., Any]]:
     import onnx_ir
 
     return onnx_ir.load, onnx_ir.save
 
 
-LIBRARIES = {"amanda": of_amanda, "onnx": of_onnx, "onnx_ir": of_onnx_ir}
+LIBRARIES = {
+    "amanda": amanda_functions,
+    "onnx": onnx_functions,
+    "onnx_ir": onnx_ir_functions,
+}
 
 
-def main(who: str, what: str, path: Path) -> None:
-    load, save = LIBRARIES[who]()
-    warm = path.with_name("warm.onnx")  # what is imported when it is first needed
-    save(load(warm), path.with_name(f"warm-{who}.onnx"))
-    target = path.with_name(f"written-{who}.onnx")
-    model = load(path) if what == "write" else None
+def main(library: str, operation: str, path: Path) -> None:
+    load, save = LIBRARIES[library]()
+    warm = path.with_name("warm.onnx")  # triggers the lazy imports
+    save(load(warm), path.with_name(f"warm-{library}.onnx"))
+    target = path.with_name(f"written-{library}.onnx")
+    model = load(path) if operation == "write" else None
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is from now on
-    before = resident()
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
+    before = peak_memory()
     begin = time.process_time()
-    if what == "write":
+    if operation == "write":
         save(model, target)
     else:
         model = load(path)
     seconds = time.process_time() - begin
-    after = resident()
-    if what == "write":
+    after = peak_memory()
+    if operation == "write":
         target.unlink()
     print(json.dumps({"seconds": seconds, "memory": after - before}))
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "make":
-        {"large": large, "many": many}[sys.argv[2]](Path(sys.argv[3]), int(sys.argv[4]))
+        {"large": write_large_model, "many": write_many_nodes}[sys.argv[2]](
+            Path(sys.argv[3]), int(sys.argv[4])
+        )
     else:
         main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

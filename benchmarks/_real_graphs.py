@@ -1,9 +1,9 @@
-"""Real graphs that are mapped, and rules for every op that stands in them.
+"""Real graphs to map, with rules for every op in them.
 
-Rules of which each carries one op over with all its inputs and attributes measure what
-equations cost, whatever two namespaces have in common: they are made of the
-dictionary. Beside them stand the rules that are installed: ONNX to the hub set, which
-infers types as it goes, and Deeplearning4j's for TensorFlow, if they are at hand.
+Rules that copy one op with all its inputs and attributes measure the cost of equations
+independently of how similar two namespaces are; they are generated from the dictionary.
+Where they are available, the installed mappings are measured as well: ONNX to std,
+which includes type inference, and TensorFlow to Deeplearning4j.
 """
 
 from __future__ import annotations
@@ -20,44 +20,53 @@ from amanda.dictionary import Dictionary
 from amanda.graph import Graph
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
 
-__all__ = ["PATTERNS", "Real", "forget", "mirrored", "patterns", "real"]
+__all__ = [
+    "PATTERNS",
+    "GraphSet",
+    "clear_caches",
+    "graph_sets",
+    "mirror_mapping",
+    "near_miss_patterns",
+]
 
 PATTERNS = 200
 MIRROR = "bench/mirror/1"
 
 
-class Real(NamedTuple):
-    """Graphs of one dictionary, and the installed mapping that takes them, if any."""
+class GraphSet(NamedTuple):
+    """Graphs of one namespace, and an installed mapping from it with its target."""
 
     name: str
     dictionary: Dictionary
     graphs: list[Graph]
     installed: tuple[Any, str] | None
     infers: bool
-    """Does the installed mapping infer types?"""
+    """Whether the installed mapping infers types."""
 
 
-def real() -> Iterator[Real]:
-    """What is at hand; what is not is said."""
-    from dictionary import exported
+def graph_sets() -> Iterator[GraphSet]:
+    """Yield the sets whose data is available; print which are skipped."""
+    from dictionary import export_bert
 
-    bert = exported()
+    bert = export_bert()
     if bert is not None:
         from amanda_onnx.mapping import MAPPING
 
         known: Any = amanda.namespace(bert.namespace or "")
-        yield Real("BERT", known, [bert], (MAPPING, "amanda/std/1"), True)
+        yield GraphSet("BERT", known, [bert], (MAPPING, "amanda/std/1"), True)
     data = Path(os.environ.get("AMANDA_TEST_DATA", ""))
     if (data / "tf_graphs" / "tf_graphs_dev.tar.gz").is_file():
         known = amanda.namespace("tensorflow")
-        graphs = list(frozen(data, known))
-        yield Real(f"{len(graphs)} frozen graphs", known, graphs, nd4j(data), False)
+        graphs = list(read_frozen_graphs(data, known))
+        yield GraphSet(
+            f"{len(graphs)} frozen graphs", known, graphs, nd4j_mapping(data), False
+        )
     else:
-        print("left out: the frozen graphs, AMANDA_TEST_DATA has none")
+        print("skipped: the frozen graphs, not found in AMANDA_TEST_DATA")
 
 
-def frozen(data: Path, dictionary: Dictionary) -> Iterator[Graph]:
-    """The graphs of tf_graphs, as amanda-tf reads them."""
+def read_frozen_graphs(data: Path, dictionary: Dictionary) -> Iterator[Graph]:
+    """Yield the graphs of tf_graphs, read by amanda-tf."""
     from amanda_tf.format import Format
 
     with tarfile.open(data / "tf_graphs" / "tf_graphs_dev.tar.gz") as archive:
@@ -68,11 +77,11 @@ def frozen(data: Path, dictionary: Dictionary) -> Iterator[Graph]:
                 yield Format().read(content.read(), version=dictionary.version)
 
 
-def nd4j(data: Path) -> tuple[Any, str] | None:
-    """Deeplearning4j's rules, with which some graphs have gaps: these are told."""
+def nd4j_mapping(data: Path) -> tuple[Any, str] | None:
+    """Return Deeplearning4j's mapping and its target; some graphs have gaps in it."""
     folder = data / "dl4j" / "2025"
     if not folder.is_dir():
-        print("left out: Deeplearning4j's rules, AMANDA_TEST_DATA has none")
+        print("skipped: Deeplearning4j's rules, not found in AMANDA_TEST_DATA")
         return None
     os.environ["AMANDA_ND4J_OPS"] = str(folder / "nd4j-op-def.pbtxt")
     os.environ["AMANDA_ND4J_RULES"] = str(folder / "tensorflow-mapping-ruleset.pbtxt")
@@ -81,8 +90,8 @@ def nd4j(data: Path) -> tuple[Any, str] | None:
     return TENSORFLOW, "amanda/nd4j/1"
 
 
-def forget() -> None:
-    """The hub set as it is before the first conversion: no call, no type is known."""
+def clear_caches() -> None:
+    """Clear the call and type caches of the std ops, as before a first conversion."""
     from amanda_std.engine.call_cache import CallCache
     from amanda_std.ops import OPS
 
@@ -91,45 +100,45 @@ def forget() -> None:
         operation.repeats = CallCache(operation)
 
 
-def mirrored(case: Real, more: Iterable[str] = ()) -> RuleMapping:
-    """One rule for each op type of the graphs, to a namespace with the same ops."""
+def mirror_mapping(case: GraphSet, more: Iterable[str] = ()) -> RuleMapping:
+    """Return a mapping to a namespace with the same ops: one rule per op type."""
     dictionary = case.dictionary
     rules = RuleSet("mirror", dictionary.name.rpartition("/")[0], "bench/mirror")
     for text in more:
         rules.equations(text)
-    for type in sorted(used(case)):
+    for type in sorted(count_op_types(case)):
         signature = dictionary.signature(type)
         assert signature is not None, type
-        side = f"{type}({equal(signature)})"
+        side = f"{type}({variables(signature)})"
         rules.equations(f"{side}  <=>  {side}")
 
-    def known(type: str) -> Signature | None:
+    def signature_of(type: str) -> Signature | None:
         own = dictionary.signature(type)
         return Signature(("x", "y")) if own is None and type[:3] == "Odd" else own
 
     return RuleMapping(
-        PlainSide(dictionary.name, known), PlainSide(MIRROR, known), rules
+        PlainSide(dictionary.name, signature_of), PlainSide(MIRROR, signature_of), rules
     )
 
 
-def used(case: Real) -> Counter[str]:
+def count_op_types(case: GraphSet) -> Counter[str]:
     ops = (op for graph in case.graphs for op in graph.walk())
     return Counter(op.type or "" for op in ops if op.own_namespace is None)
 
 
-def equal(signature: Signature) -> str:
-    """Every input and attribute as a variable."""
+def variables(signature: Signature) -> str:
+    """Return arguments that bind every input and attribute to a variable."""
     inputs = [f"x{i}" for i in range(len(signature.inputs))]
     if signature.variadic is not None:
         inputs = ["*xs"]
     return ", ".join([*inputs, *(f"{key}=v_{key}" for key in signature.attrs)])
 
 
-def patterns(case: Real, count: int = PATTERNS) -> list[str]:
-    """Patterns that take none of the graphs' ops, and come near all the same.
+def near_miss_patterns(case: GraphSet, count: int = PATTERNS) -> list[str]:
+    """Return rules that nearly match ops of the graphs, but never do.
 
-    Each begins with two ops as they stand in the graphs, one the input of the other,
-    the most common pairs first, and wants behind these an op that is nowhere.
+    Each begins with two connected ops of the graphs, the most common pairs first,
+    followed by an op that does not occur in them.
     """
     pairs: Counter[tuple[str, int, str]] = Counter()
     for graph in case.graphs:
@@ -138,27 +147,33 @@ def patterns(case: Real, count: int = PATTERNS) -> list[str]:
                 if value is not None and value.op.own_namespace is None:
                     pairs[op.type or "", i, value.op.type or ""] += 1
     texts: list[str] = []
-    for (user, at, maker), _ in pairs.most_common():
-        signatures = [case.dictionary.signature(type) for type in (user, maker)]
+    for (user, index, producer), _ in pairs.most_common():
+        signatures = [case.dictionary.signature(type) for type in (user, producer)]
         if None in signatures or any(s and s.variadic for s in signatures):
             continue
         outer, inner = (s for s in signatures if s is not None)
-        if at < len(outer.inputs) and inner.inputs:
-            texts.append(near(user, at, maker, outer, inner, len(texts)))
+        if index < len(outer.inputs) and inner.inputs:
+            number = len(texts)
+            texts.append(near_miss(user, index, producer, outer, inner, number))
     return [texts[i % len(texts)].replace("Odd", f"Odd{i}_") for i in range(count)]
 
 
-def near(
-    user: str, at: int, maker: str, outer: Signature, inner: Signature, number: int
+def near_miss(
+    user: str,
+    index: int,
+    producer: str,
+    outer: Signature,
+    inner: Signature,
+    number: int,
 ) -> str:
-    """`User(a, Maker(Odd(x)), ...) => User(x, x, ...)`, with everything else any."""
-    deep = ["_"] * len(inner.inputs)
-    deep[number % len(deep)] = "Odd(x)"
-    made = f"{maker}({', '.join([*deep, *anything(inner)])})"
-    wide = ["_"] * len(outer.inputs)
-    wide[at] = made
-    return f"{user}({', '.join([*wide, *anything(outer)])})  =>  Odd(x, x)"
+    """Return `User(_, Producer(Odd(x)), ...) => Odd(x, x)`, wildcards elsewhere."""
+    inner_args = ["_"] * len(inner.inputs)
+    inner_args[number % len(inner_args)] = "Odd(x)"
+    term = f"{producer}({', '.join([*inner_args, *attr_wildcards(inner)])})"
+    outer_args = ["_"] * len(outer.inputs)
+    outer_args[index] = term
+    return f"{user}({', '.join([*outer_args, *attr_wildcards(outer)])})  =>  Odd(x, x)"
 
 
-def anything(signature: Signature) -> list[str]:
+def attr_wildcards(signature: Signature) -> list[str]:
     return [f"{key}=_" for key in signature.attrs]

@@ -1,4 +1,4 @@
-"""One measurement of benchmarks/graph_scale.py: Amanda's graph. Prints JSON."""
+"""Run one measurement of graph_scale.py on Amanda's graph. Prints JSON."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from amanda.graph import Graph, OutputPort, bulk
 WIDE, LEVELS = 64, 100
 
 
-def resident() -> float:
-    """The peak of resident memory so far, in bytes."""
+def peak_memory() -> float:
+    """Return the peak resident memory in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return float(line.split()[1]) * 1024
@@ -47,29 +47,29 @@ def wide(n: int) -> Graph:
 
 
 def nested(n: int) -> Graph:
-    """LEVELS bodies one in another; each reads a value of the graph around it."""
-    root = at = Graph("amanda/std/1")
+    """Build LEVELS nested bodies, each with a capture of the enclosing graph."""
+    root = inner = Graph("amanda/std/1")
     first = root.parameter()
     value: OutputPort = first
     for level in range(LEVELS):
         for i in range(n // LEVELS - 1):
-            value = at.add("Add", [value, first], name=f"n{level}_{i}").outputs[0]
+            value = inner.add("Add", [value, first], name=f"n{level}_{i}").outputs[0]
         if level < LEVELS - 1:
-            body = Graph(outer=at)
-            at.add("If", [first], name=f"if{level}", bodies={"then": body})
-            at = body
-    at.result(value)
+            body = Graph(outer=inner)
+            inner.add("If", [first], name=f"if{level}", bodies={"then": body})
+            inner = body
+    inner.result(value)
     return root
 
 
 SHAPES = {"chain": chain, "wide": wide, "nested": nested}
 
 
-def iterate(graph: Graph) -> int:
+def count_ops(graph: Graph) -> int:
     return sum(op.type == "Add" for op in graph.walk())
 
 
-def neighbours(graph: Graph) -> int:
+def visit_neighbours(graph: Graph) -> int:
     count = 0
     for op in graph.walk():
         for value in op.inputs:
@@ -79,8 +79,8 @@ def neighbours(graph: Graph) -> int:
     return count
 
 
-def halve(graph: Graph) -> int:
-    """Every second op goes; its users read its first input."""
+def remove_half(graph: Graph) -> int:
+    """Replace every second op by its first input."""
     for each in list(graph.graphs()):
         keep = False
         for op in each:
@@ -93,31 +93,31 @@ def halve(graph: Graph) -> int:
 def main(shape: str, n: int) -> None:
     times: dict[str, float] = {}
 
-    def timed(stage: str, work: Callable[[], object]) -> object:
+    def measure(stage: str, work: Callable[[], object]) -> object:
         begin = time.process_time()
         result = work()
         times[stage] = (time.process_time() - begin) / n * 1e6
         return result
 
     gc.collect()
-    before = resident()
+    before = peak_memory()
     with bulk():
-        graph = timed("build", lambda: SHAPES[shape](n))
+        graph = measure("build", lambda: SHAPES[shape](n))
     assert isinstance(graph, Graph)
-    memory = (resident() - before) / n
-    timed("iterate", lambda: iterate(graph))
-    timed("neighbours", lambda: neighbours(graph))
-    timed("hash", graph.digest)
-    timed("copy", graph.clone)
+    memory = (peak_memory() - before) / n
+    measure("iterate", lambda: count_ops(graph))
+    measure("neighbours", lambda: visit_neighbours(graph))
+    measure("hash", graph.digest)
+    measure("copy", graph.clone)
     with tempfile.TemporaryDirectory() as folder:
         pb, zipped = Path(folder) / "g.ampb", Path(folder) / "g.amanda"
         with pb.open("wb") as file:
-            timed("save pb", lambda: codec.dump(graph, file))
-        timed("load pb", lambda: codec.load(pb))
-        timed("save .amanda", lambda: archive.save(graph, zipped))
-        timed("load .amanda", lambda: archive.load(zipped))
+            measure("save pb", lambda: codec.dump(graph, file))
+        measure("load pb", lambda: codec.load(pb))
+        measure("save .amanda", lambda: archive.save(graph, zipped))
+        measure("load .amanda", lambda: archive.load(zipped))
     with bulk():
-        timed("remove half", lambda: halve(graph))
+        measure("remove half", lambda: remove_half(graph))
     print(json.dumps({"memory": memory, "times": times}))
 
 

@@ -1,4 +1,4 @@
-"""One measurement of benchmarks/graph_scale.py: onnx_ir's graph. Prints JSON."""
+"""Run one measurement of graph_scale.py on onnx_ir's graph. Prints JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import onnx_ir as ir
 WIDE, LEVELS = 64, 100
 
 
-def resident() -> float:
+def peak_memory() -> float:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return float(line.split()[1]) * 1024
@@ -63,11 +63,11 @@ def nested(n: int) -> ir.Graph:
 SHAPES = {"chain": chain, "wide": wide, "nested": nested}
 
 
-def iterate(graph: ir.Graph) -> int:
+def count_ops(graph: ir.Graph) -> int:
     return sum(node.op_type == "Add" for node in graph.all_nodes())
 
 
-def neighbours(graph: ir.Graph) -> int:
+def visit_neighbours(graph: ir.Graph) -> int:
     count = 0
     for node in graph.all_nodes():
         for value in node.inputs:
@@ -77,7 +77,7 @@ def neighbours(graph: ir.Graph) -> int:
     return count
 
 
-def halve(graph: ir.Graph) -> int:
+def remove_half(graph: ir.Graph) -> int:
     for each in [graph, *graph.subgraphs()]:
         keep = False
         outputs = set(each.outputs)
@@ -95,21 +95,21 @@ def halve(graph: ir.Graph) -> int:
 def main(shape: str, n: int) -> None:
     times: dict[str, float] = {}
 
-    def timed(stage: str, work: Callable[[], object]) -> object:
+    def measure(stage: str, work: Callable[[], object]) -> object:
         begin = time.process_time()
         result = work()
         times[stage] = (time.process_time() - begin) / n * 1e6
         return result
 
     gc.collect()
-    before = resident()
-    graph = timed("build", lambda: SHAPES[shape](n))
+    before = peak_memory()
+    graph = measure("build", lambda: SHAPES[shape](n))
     assert isinstance(graph, ir.Graph)
-    memory = (resident() - before) / n
-    timed("iterate", lambda: iterate(graph))
-    timed("neighbours", lambda: neighbours(graph))
-    timed("copy", graph.clone)
-    timed("remove half", lambda: halve(graph))
+    memory = (peak_memory() - before) / n
+    measure("iterate", lambda: count_ops(graph))
+    measure("neighbours", lambda: visit_neighbours(graph))
+    measure("copy", graph.clone)
+    measure("remove half", lambda: remove_half(graph))
     print(json.dumps({"memory": memory, "times": times}))
 
 

@@ -1,12 +1,11 @@
-"""Opening `.amanda` files: 4 GB of weights beside 4 MB, with the same graph.
+"""Opening `.amanda` files: 4 GB of weights compared with 4 MB, for the same graph.
 
     python benchmarks/archive_open.py [MEGABYTES] [ROUNDS]
 
-Both files are written to a temporary folder, streamed, and opened in fresh processes by
-turns; of each figure the best round counts, since the machine can only add. Exits with
-1 where a limit is missed: the large file opens in at most twice the time of the small
-one and under 100 MB resident, Python and all; saving takes no more memory than opening
-allows.
+Both files are streamed to a temporary folder and opened alternately in fresh processes;
+each figure is the best of all rounds. Exits with 1 if a limit is missed: opening the
+large file takes at most twice as long as the small one and under 100 MB of resident
+memory, including Python; saving stays within the same memory.
 """
 
 from __future__ import annotations
@@ -64,25 +63,25 @@ graph = archive.load(sys.argv[1])
 seconds = time.perf_counter() - start
 """
 
-RESIDENT_NOW = """
-def resident(what):
+MEASURE_MEMORY = """
+def memory(field):
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(l.split()[1]) / 1024 for l in lines if l.startswith(what))
-told = {"seconds": seconds, "resident": resident("VmRSS"), "peak": resident("VmHWM")}
+    return next(int(l.split()[1]) / 1024 for l in lines if l.startswith(field))
+figures = {"seconds": seconds, "resident": memory("VmRSS"), "peak": memory("VmHWM")}
 """
 
-LOOK = """
+READ_WEIGHTS = """
 tensors = int(sys.argv[2])
 for i in (0, tensors // 2, tensors - 1):
     array = graph[f"layer{i}.weight"].attrs["value"].numpy()
     assert array[-1, 17] == 17 + i, array[-1, 17]
     assert array.ctypes.data % 64 == 0
-told["touched"] = resident("VmRSS")
+figures["touched"] = memory("VmRSS")
 """
 
 
-def run(code: str, *args: object) -> dict[str, Any]:
-    """What a process of its own tells."""
+def run_process(code: str, *args: object) -> dict[str, Any]:
+    """Run code in a new process and return the figures that it prints."""
     source = str(HERE.parent / "core" / "src")
     command = [
         sys.executable,
@@ -91,9 +90,11 @@ def run(code: str, *args: object) -> dict[str, Any]:
         *map(str, args),
     ]
     env = {**os.environ, "PYTHONPATH": source}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    process = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=env
+    )
+    figures: dict[str, Any] = json.loads(process.stdout)
+    return figures
 
 
 Figures = dict[int, dict[str, float]]
@@ -102,17 +103,20 @@ Figures = dict[int, dict[str, float]]
 def measure(
     sizes: tuple[int, ...], rounds: int, folder: str
 ) -> tuple[Figures, Figures]:
-    """What saving and opening take, by size."""
-    finish = "print(json.dumps(told))"
-    saving, opening = SAVE + RESIDENT_NOW + finish, OPEN + RESIDENT_NOW + LOOK + finish
+    """Return the figures of saving and of opening, by size."""
+    finish = "print(json.dumps(figures))"
+    saving, opening = (
+        SAVE + MEASURE_MEMORY + finish,
+        OPEN + MEASURE_MEMORY + READ_WEIGHTS + finish,
+    )
     paths = {size: Path(folder, f"{size}.amanda") for size in sizes}
-    saved = {size: run(saving, paths[size], size, TENSORS) for size in sizes}
+    saved = {size: run_process(saving, paths[size], size, TENSORS) for size in sizes}
     best: Figures = {}
     for i in range(rounds):
         for size in sizes if i % 2 else reversed(sizes):
-            told = run(opening, paths[size], TENSORS)
-            old = best.get(size, told)
-            best[size] = {key: min(told[key], old[key]) for key in told}
+            figures = run_process(opening, paths[size], TENSORS)
+            previous = best.get(size, figures)
+            best[size] = {key: min(figures[key], previous[key]) for key in figures}
     return saved, best
 
 
@@ -120,24 +124,24 @@ def main(megabytes: int = MEGABYTES, rounds: int = ROUNDS) -> int:
     sizes = (SMALL, megabytes)
     with tempfile.TemporaryDirectory() as folder:
         saved, opened = measure(sizes, rounds, folder)
-    print("             save         peak     open   resident   after a look")
+    print("             save         peak     open   resident   after reads")
     for size in sizes:
-        one = opened[size]
+        figures = opened[size]
         print(
             f"{size:5} MB "
             f"{saved[size]['seconds']:7.2f} s {saved[size]['peak']:9.1f} MB "
-            f"{one['seconds'] * 1e3:6.2f} ms {one['resident']:6.1f} MB "
-            f"{one['touched']:11.1f} MB"
+            f"{figures['seconds'] * 1e3:6.2f} ms {figures['resident']:6.1f} MB "
+            f"{figures['touched']:11.1f} MB"
         )
     ratio = opened[megabytes]["seconds"] / opened[SMALL]["seconds"]
     print(f"ratio {ratio:.2f}, at most {RATIO}")
     missed = [f"the ratio is {ratio:.2f}"] if ratio > RATIO else []
-    for what, held in {
+    for stage, memory in {
         "opened": opened[megabytes]["resident"],
         "saved": saved[megabytes]["peak"],
     }.items():
-        if held > RESIDENT:
-            missed.append(f"{what} with {held:.1f} MB resident, at most {RESIDENT}")
+        if memory > RESIDENT:
+            missed.append(f"{stage} with {memory:.1f} MB resident, at most {RESIDENT}")
     print("\n".join(missed) or "all limits met")
     return int(bool(missed))
 

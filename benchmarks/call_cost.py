@@ -1,11 +1,11 @@
-"""What a call costs around the executable: binding and checking feeds, parting results.
+"""Overhead of a call around the executable: binding and checking feeds, naming results.
 
     python benchmarks/call_cost.py [INPUTS]
 
 An executable that does nothing is called with and without the core around it, with
-feeds in a dict and in a list. The measure is a loop that compares element type and
-shape of each feed, and does nothing else: what looking at feeds costs at least. Exits
-with 1 if the core takes more than `LIMIT` times as long.
+feeds in a dict and in a list. The baseline is a loop that compares the dtype and shape
+of each feed and does nothing else. Exits with 1 if the core takes more than `LIMIT`
+times as long as the baseline.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROUNDS = 15
 CALLS = 10_000
 
 
-class Nothing:
+class NullExecutable:
     """An executable whose only cost is the array that it returns."""
 
     def __call__(
@@ -39,21 +39,21 @@ class Nothing:
         return [np.empty(4, "float32")]
 
 
-def looked_at(arrays: list[Any], dtype: Any) -> None:
+def check_feeds(arrays: list[Any], dtype: Any) -> None:
     for array in arrays:
         if array.dtype != dtype or array.shape != (4,):
             raise TypeError(array)
 
 
-def microseconds(call: Callable[[], object]) -> float:
-    """The least of some rounds: what else the machine does only adds to it."""
-    least = float("inf")
+def best_microseconds(call: Callable[[], object]) -> float:
+    """Return the best time per call over all rounds."""
+    fastest = float("inf")
     for _ in range(ROUNDS):
         begin = time.perf_counter()
         for _ in range(CALLS):
             call()
-        least = min(least, time.perf_counter() - begin)
-    return least / CALLS * 1e6
+        fastest = min(fastest, time.perf_counter() - begin)
+    return fastest / CALLS * 1e6
 
 
 def main() -> int:
@@ -63,21 +63,21 @@ def main() -> int:
         graph.parameter(parse_type("float32[4]"), f"x{i}")
     graph.result(graph.parameters[0], "y")
     host = amanda.default_host()
-    made = Nothing()
-    compiled = Compiled(graph, made, backend="none", device=None, host=host)
+    executable = NullExecutable()
+    compiled = Compiled(graph, executable, backend="none", device=None, host=host)
     arrays = [np.full(4, i, "float32") for i in range(count)]
     feeds: dict[Any, Any] = {f"x{i}": array for i, array in enumerate(arrays)}
-    bare = microseconds(partial(made, feeds))
-    least = microseconds(partial(looked_at, arrays, np.dtype("float32")))
+    direct = best_microseconds(partial(executable, feeds))
+    baseline = best_microseconds(partial(check_feeds, arrays, np.dtype("float32")))
     costs = {
-        "feeds by name": microseconds(partial(compiled, feeds)) - bare,
-        "feeds in order": microseconds(partial(compiled, arrays)) - bare,
+        "feeds by name": best_microseconds(partial(compiled, feeds)) - direct,
+        "feeds in order": best_microseconds(partial(compiled, arrays)) - direct,
     }
     for name, cost in costs.items():
-        print(f"{name:16} {cost:6.2f} us for {count} inputs, {cost / least:.2f}x")
-    worst = max(costs.values()) / least
-    print(f"{'a loop':16} {least:6.2f} us")
-    print(f"at most {worst:.2f}x, the limit is {LIMIT:g}x")
+        print(f"{name:16} {cost:6.2f} us for {count} inputs, {cost / baseline:.2f}x")
+    worst = max(costs.values()) / baseline
+    print(f"{'baseline loop':16} {baseline:6.2f} us")
+    print(f"worst: {worst:.2f}x, limit {LIMIT:g}x")
     return int(worst > LIMIT)
 
 

@@ -1,11 +1,11 @@
-"""What calling an executable of the backend `jax` costs beside the bare jitted call.
+"""Overhead of calling an executable of the backend `jax`, compared with a jitted call.
 
     python benchmarks/jax_call.py [ROUNDS]
 
-A tiny graph with 10 inputs, beside the same function jitted by hand: arrays of JAX in
-and out, nothing waited for; then arrays of numpy in and out. `executable` is what the
-backend makes, `compiled` what `amanda.compile` gives, which checks the feeds too.
-Exits with 1 where the executable misses its limit.
+A tiny graph with 10 inputs is compared with the same function jitted by hand: with JAX
+arrays in and out, without waiting for results; then with numpy arrays in and out.
+`executable` is what the backend returns, `compiled` is what `amanda.compile` returns,
+which checks the feeds as well. Exits with 1 if the executable misses its limit.
 """
 
 from __future__ import annotations
@@ -31,64 +31,66 @@ from amanda_std import ops, trace
 
 ROUNDS, CALLS, INPUTS = 301, 100, 10
 LIMIT = 1.10
-"""Executable over bare call, both with arrays of JAX and with those of numpy."""
+"""Time of the executable over that of the jitted call, for JAX and numpy arrays."""
 
 
-def spent(call: Callable[[], Any]) -> float:
-    """Seconds that one call takes."""
-    began = time.perf_counter()
+def seconds_per_call(call: Callable[[], Any]) -> float:
+    """Return the mean seconds per call."""
+    start = time.perf_counter()
     for _ in range(CALLS):
         call()
-    return (time.perf_counter() - began) / CALLS
+    return (time.perf_counter() - start) / CALLS
 
 
-def beside(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The best time of each, taken in turns, so that all meet the same machine."""
+def best_times(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Return the best time of each call, measured alternately."""
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for name, call in calls.items():
-            best[name] = min(best[name], spent(call))
+            best[name] = min(best[name], seconds_per_call(call))
     return best
 
 
-def table(title: str, times: dict[str, float]) -> float:
-    bare = times["bare jitted call"]
+def print_table(title: str, times: dict[str, float]) -> float:
+    jitted = times["jitted call"]
     print(title)
     for name, seconds in times.items():
-        print(f"  {name:18} {seconds * 1e6:8.2f} us  {seconds / bare:6.2f}x")
-    return times["executable"] / bare
+        print(f"  {name:18} {seconds * 1e6:8.2f} us  {seconds / jitted:6.2f}x")
+    return times["executable"] / jitted
 
 
-def taken(take: Any, call: Any, given: list[Any]) -> Any:
-    """What a call gives, brought to where the caller wants it."""
-    return take(call(*given))
+def call_and_fetch(fetch: Any, call: Any, args: list[Any]) -> Any:
+    """Call a function and fetch its result with `fetch`."""
+    return fetch(call(*args))
 
 
 def main() -> int:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     types = [parse_type("float32[4]")] * INPUTS
     graph = trace(lambda *xs: reduce(ops.add, xs), types)
-    bare = jax.jit(lambda *xs: reduce(lambda a, b: a + b, xs))
+    jitted = jax.jit(lambda *xs: reduce(lambda a, b: a + b, xs))
     arrays = [np.full(4, i, "float32") for i in range(INPUTS)]
     ratios = []
     for kind in ("jax", "numpy"):
-        given = [jax.device_put(a) for a in arrays] if kind == "jax" else arrays
-        feeds: dict[str | int, Any] = dict(enumerate(given))
-        made = JaxBackend().compile(graph, None, {"results": kind})
-        compiled = Compiled(graph, made, backend="jax", device=None)
-        take: Any = (lambda value: value) if kind == "jax" else np.asarray
+        args = [jax.device_put(a) for a in arrays] if kind == "jax" else arrays
+        feeds: dict[str | int, Any] = dict(enumerate(args))
+        executable = JaxBackend().compile(graph, None, {"results": kind})
+        compiled = Compiled(graph, executable, backend="jax", device=None)
+        fetch: Any = (lambda value: value) if kind == "jax" else np.asarray
         calls: dict[str, Callable[[], Any]] = {
-            "bare jitted call": partial(taken, take, bare, given),
-            "executable": partial(made, feeds),
+            "jitted call": partial(call_and_fetch, fetch, jitted, args),
+            "executable": partial(executable, feeds),
             "compiled": partial(compiled, feeds),
         }
         for call in calls.values():
             call()
         ratios.append(
-            table(f"arrays of {kind}, {INPUTS} inputs", beside(calls, rounds))
+            print_table(f"{kind} arrays, {INPUTS} inputs", best_times(calls, rounds))
         )
     fine = max(ratios) <= LIMIT
-    print(f"executable over bare: {max(ratios):.2f}x, limit {LIMIT}x:", "ok" * fine)
+    print(
+        f"executable over jitted call: {max(ratios):.2f}x, limit {LIMIT}x:", "ok" * fine
+    )
     return 0 if fine else 1
 
 

@@ -1,14 +1,14 @@
-"""Cost of mapping by rules, beside that of copying the graph (`graph.clone()`).
+"""Cost of mapping by rules, compared with copying the graph (`graph.clone()`).
 
     python benchmarks/mapping.py [OPS] [ROUNDS]
 
-Rows only, there and back, on a chain and on a graph with bodies; then the same with 200
-patterns installed that look at every op and take none; then ten times fewer ops, for
-growth. The same on real graphs, as far as they are at hand: BERT as PyTorch exports it
-to ONNX, and the frozen graphs of `tf_graphs` in AMANDA_TEST_DATA, whose patterns begin
-as the graphs have it; and the rules that are installed for them, where types are
-inferred also with nothing remembered of earlier conversions. Times are those of the
-processor, the best of some rounds. Exits with 1 where a limit is missed.
+Generated graphs, a chain and one with bodies, are mapped forward and back with rules of
+one op; then forward with 200 additional patterns that are tried at every op and never
+match; then with a tenth of the ops, for growth. The same is measured on real graphs
+where they are available: BERT exported to ONNX by PyTorch, and the frozen graphs of
+`tf_graphs` in AMANDA_TEST_DATA, with patterns that nearly match their ops; and with the
+installed mappings, where type inference is measured with cold caches as well. Times are
+CPU times, the best of some rounds. Exits with 1 if a limit is missed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from amanda.mapping import REQUIRED, PlainSide, RuleMapping, RuleSet, Signature
 from amanda.types import parse_type
 
 if TYPE_CHECKING:
-    from _real_graphs import Real
+    from _real_graphs import GraphSet
 
 OPS, ROUNDS, REAL_ROUNDS = 1_000_000, 2, 8
 ROWS, INFERRED, PATTERNS, GROWTH = 5.0, 10.0, 2.0, 1.5
-"""Limits: rows over a copy, and with types inferred; patterns over rows; time per op at
-OPS over OPS / 10."""
+"""Limits: one-op rules over a copy, and with type inference;
+patterns over one-op rules; time per op at OPS over that at OPS / 10."""
 
 A, B = "bench/a/1", "bench/b/1"
 LEFT = {
@@ -65,14 +65,17 @@ def mapping(patterns: int = 0) -> RuleMapping:
     rules = RuleSet("bench", A, B)
     rules.equations(TEXT)
     for i in range(patterns):
-        rules.equations(pattern(i, names(patterns)))
-    known = {**LEFT, **dict.fromkeys(names(patterns), Signature(("x", "y")))}
-    known |= LEFT
-    return RuleMapping(PlainSide(A, known.get), PlainSide(B, RIGHT.get), rules)
+        rules.equations(pattern_text(i, pattern_types(patterns)))
+    signatures = {
+        **LEFT,
+        **dict.fromkeys(pattern_types(patterns), Signature(("x", "y"))),
+    }
+    signatures |= LEFT
+    return RuleMapping(PlainSide(A, signatures.get), PlainSide(B, RIGHT.get), rules)
 
 
-def names(patterns: int) -> list[str]:
-    """Types that patterns are made of: four of a graph's, and others."""
+def pattern_types(patterns: int) -> list[str]:
+    """Return the op types used in patterns: four of the graphs', and others."""
     return [
         "Relu",
         "Add",
@@ -82,14 +85,13 @@ def names(patterns: int) -> list[str]:
     ]
 
 
-def pattern(i: int, types: list[str]) -> str:
-    """Of two to four ops, the root one that the graphs have, no two alike."""
+def pattern_text(i: int, types: list[str]) -> str:
+    """Return a distinct pattern of two to four ops whose root occurs in the graphs."""
     pick = [types[(i // step) % len(types)] for step in (1, 4, 13)]
     inner = f"{types[i * 7 % len(types)]}(x)"
-    made = "add(x, y)"
     match i % 3:
         case 0:
-            return f"Add({pick[1]}({inner}), {pick[2]}(y)) => {made}"
+            return f"Add({pick[1]}({inner}), {pick[2]}(y)) => add(x, y)"
         case 1:
             return f"Relu({pick[1]}(Odd0({inner}))) => relu(x)"
         case _:
@@ -119,18 +121,18 @@ def chain(n: int) -> Graph:
 
 
 def bodies(n: int) -> Graph:
-    """A tenth of the ops hold two bodies of four each."""
+    """Build a graph where every tenth op has two bodies of four ops each."""
     graph = Graph(A)
     value: OutputPort = graph.parameter(name="x")
     for i in range(n // 10):
-        held = {}
+        branches = {}
         for key in ("then", "else"):
-            held[key] = body = Graph(outer=graph)
+            branches[key] = body = Graph(outer=graph)
             inner = value
             for _ in range(4):
                 inner = body.add("Relu", [inner]).output
             body.result(inner)
-        value = graph.add("If", [value], name=f"if{i}", bodies=held).output
+        value = graph.add("If", [value], name=f"if{i}", bodies=branches).output
         value = graph.add("Relu", [value], name=f"r{i}").output
     graph.result(value, "y")
     return graph
@@ -141,70 +143,75 @@ def seconds(work: Callable[[], object], rounds: int) -> float:
     for _ in range(rounds):
         with bulk():
             begin = time.process_time()
-            made = work()
+            result = work()
             best = min(best, time.process_time() - begin)
-        del made
+        del result
     return best
 
 
-def measured(shape: Callable[[int], Graph], n: int, rounds: int) -> dict[str, float]:
-    """Microseconds per op of each stage."""
+def stage_times(shape: Callable[[int], Graph], n: int, rounds: int) -> dict[str, float]:
+    """Return the microseconds per op of each stage."""
     graph = shape(n)
     plain, loaded = mapping(), mapping(200)
-    there = plain.conversion(graph, B).graph
+    mapped = plain.conversion(graph, B).graph
     stages = {
         "copy": lambda: graph.clone(),
-        "rows": lambda: plain.conversion(graph, B),
-        "rows back": lambda: plain.conversion(there, A),
+        "one-op rules": lambda: plain.conversion(graph, B),
+        "one-op reverse": lambda: plain.conversion(mapped, A),
         "200 patterns": lambda: loaded.conversion(graph, B),
     }
     return {name: seconds(work, rounds) / n * 1e6 for name, work in stages.items()}
 
 
-def nothing() -> None:
-    """Before most stages."""
+def no_setup() -> None:
+    """Do nothing: the setup of most stages."""
 
 
 class Stage(NamedTuple):
-    """Something to be measured, and how often another stage it may cost."""
+    """A measured function, with its limit relative to another stage."""
 
     name: str
     work: Callable[[], object]
     limit: float
     over: str = "copy"
-    before: Callable[[], object] = nothing
+    setup: Callable[[], object] = no_setup
 
 
-def stages_of(case: Real) -> list[Stage]:
-    from _real_graphs import MIRROR, forget, mirrored, patterns
+def real_stages(case: GraphSet) -> list[Stage]:
+    from _real_graphs import MIRROR, clear_caches, mirror_mapping, near_miss_patterns
 
-    graphs, texts = case.graphs, patterns(case)
-    plain, loaded = mirrored(case), mirrored(case, texts)
-    there = [plain.conversion(g, MIRROR).graph for g in graphs]
-    back, near = case.dictionary.name, f"{len(texts)} patterns"
-    found = [
-        Stage("copy", partial(copied, graphs), 1.0),
-        Stage("rows", partial(all_of, plain, graphs, MIRROR), ROWS),
-        Stage("rows back", partial(all_of, plain, there, back), ROWS),
-        Stage(near, partial(all_of, loaded, graphs, MIRROR), PATTERNS, over="rows"),
+    graphs, texts = case.graphs, near_miss_patterns(case)
+    plain, loaded = mirror_mapping(case), mirror_mapping(case, texts)
+    mapped = [plain.conversion(g, MIRROR).graph for g in graphs]
+    back, label = case.dictionary.name, f"{len(texts)} patterns"
+    stages = [
+        Stage("copy", partial(clone_all, graphs), 1.0),
+        Stage("one-op rules", partial(convert_all, plain, graphs, MIRROR), ROWS),
+        Stage("one-op reverse", partial(convert_all, plain, mapped, back), ROWS),
+        Stage(
+            label,
+            partial(convert_all, loaded, graphs, MIRROR),
+            PATTERNS,
+            over="one-op rules",
+        ),
     ]
     if case.installed is not None:
-        one, to = case.installed
-        work = partial(all_of, one, graphs, to)
-        found.append(Stage(to, work, INFERRED if case.infers else ROWS))
+        installed, target = case.installed
+        work = partial(convert_all, installed, graphs, target)
+        stages.append(Stage(target, work, INFERRED if case.infers else ROWS))
         if case.infers:
-            found.append(Stage("the first time", work, INFERRED, before=forget))
-    return found
+            stages.append(Stage("cold caches", work, INFERRED, setup=clear_caches))
+    return stages
 
 
-def on_real_graphs(rounds: int) -> list[str]:
-    """Prints what mapping real graphs costs; the limits that were missed."""
-    from _real_graphs import real
+def measure_real_graphs(rounds: int) -> list[str]:
+    """Print the table of real graphs; return the missed limits."""
+    from _real_graphs import graph_sets
 
     missed = []
-    for case in real():
-        stages = stages_of(case)
-        costs = in_turn(stages, rounds)
+    for case in graph_sets():
+        stages = real_stages(case)
+        costs = best_times(stages, rounds)
         n = sum(len(graph) for graph in case.graphs)
         print(f"\n{case.name}: {n:,} ops")
         for name, _, limit, over, _ in stages:
@@ -217,40 +224,40 @@ def on_real_graphs(rounds: int) -> list[str]:
     return missed
 
 
-def in_turn(stages: Sequence[Stage], rounds: int) -> dict[str, float]:
-    """The best of each, one round of all after the other: noise falls on all alike."""
+def best_times(stages: Sequence[Stage], rounds: int) -> dict[str, float]:
+    """Return the best time of each stage, measured alternately."""
     best = {stage.name: float("inf") for stage in stages}
     for _ in range(rounds):
         for stage in stages:
-            stage.before()
+            stage.setup()
             best[stage.name] = min(best[stage.name], seconds(stage.work, 1))
     return best
 
 
-def copied(graphs: list[Graph]) -> None:
+def clone_all(graphs: list[Graph]) -> None:
     for graph in graphs:
         graph.clone()
 
 
-def all_of(one: RuleMapping, graphs: list[Graph], to: str) -> None:
+def convert_all(mapping: RuleMapping, graphs: list[Graph], target: str) -> None:
     for graph in graphs:
-        one.conversion(graph, to)
+        mapping.conversion(graph, target)
 
 
 def main(n: int = OPS, rounds: int = ROUNDS) -> int:
-    missed = on_real_graphs(REAL_ROUNDS)
+    missed = measure_real_graphs(REAL_ROUNDS)
     for shape in (chain, bodies):
-        few, many = (measured(shape, size, rounds) for size in (n // 10, n))
+        few, many = (stage_times(shape, size, rounds) for size in (n // 10, n))
         print(f"\n{shape.__name__}: {n:,} ops")
         print(f"{'':14} {'us per op':>10} {'over copy':>10} {'growth':>7}")
         for stage, cost in many.items():
             ratio, growth = cost / many["copy"], cost / few[stage]
             print(f"{stage:14} {cost:10.2f} {ratio:10.2f} {growth:7.2f}")
-            if stage.startswith("rows") and ratio > ROWS:
+            if stage.startswith("one-op") and ratio > ROWS:
                 missed.append(f"{shape.__name__}: {stage} {ratio:.2f}, at most {ROWS}")
             if growth > GROWTH:
-                missed.append(f"{shape.__name__}: {stage} grows {growth:.2f}-fold")
-        ratio = many["200 patterns"] / many["rows"]
+                missed.append(f"{shape.__name__}: {stage} grows {growth:.2f} times")
+        ratio = many["200 patterns"] / many["one-op rules"]
         if ratio > PATTERNS:
             missed.append(f"{shape.__name__}: patterns {ratio:.2f}, at most {PATTERNS}")
     print("\n" + ("\n".join(missed) or "all limits met"))

@@ -1,13 +1,14 @@
-"""Cost of inference and of each pass, beside that of copying the graph.
+"""Cost of inference and of each pass, compared with copying the graph.
 
     python benchmarks/passes.py [OPS] [ROUNDS]
 
-On a chain of layers with symbolic dims, constants, moves of elements and things that
-passes find: each pass gets a fresh copy, then what it left, where it finds nothing any
-more. Then ten times fewer ops, for growth. Last on real networks, where PyTorch can
-export them. What a pass replaces is told beside the time that the ops took to be made.
+The main graph is a chain of layers with symbolic dims, constants, transposes and
+redundant ops: each pass runs on a fresh copy, then on its own result, where it has
+nothing left to do; then on a tenth of the ops, for growth. Then follow real networks,
+if PyTorch can export them. The cost of replaced ops is compared with that of building
+them.
 
-Processor time, the best of some rounds. Exits with 1 where a limit is missed.
+Times are CPU times, the best of some rounds. Exits with 1 if a limit is missed.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ from amanda.types import parse_type
 from amanda_std import ops, passes, trace
 
 OPS, ROUNDS = 100_000, 3
-COST, GROWTH, MADE = 5.0, 12.0, 5.0
-"""Limits: a pass over a copy, replacements apart; time at OPS over that at OPS / 10;
-each replacement over making an op anew."""
+COST, GROWTH, REPLACEMENT = 5.0, 12.0, 5.0
+"""Limits: a pass without replacements over a copy; time at OPS over that at OPS / 10;
+one replacement over building an op."""
 
 Pass = Callable[[Graph], int]
 
 
 def layer(x: object, w: object) -> object:
-    """Eleven ops, two of which undo each other and one of which does nothing."""
+    """Eleven ops: two cancel each other, and one is an identity."""
     y = ops.transpose(ops.matmul(x, w), perm=(0, 2, 1))
     y = ops.relu(ops.transpose(y, perm=(0, 2, 1)) * 1.0)
     left, right = ops.tanh(y), ops.tanh(y)
     return ops.softmax(left + right, axes=(2,)) + x
 
 
-def model(count: int) -> Graph:
+def build_chain(count: int) -> Graph:
     w = np.eye(8, dtype="float32")
 
     def function(x: object) -> object:
@@ -57,25 +58,25 @@ def model(count: int) -> Graph:
         return trace(function, [parse_type("float32[batch, length, 8]")])
 
 
-def networks() -> Iterator[tuple[str, Graph]]:
-    """Real ones, of few layers: more of the same cost the same per op."""
+def export_networks() -> Iterator[tuple[str, Graph]]:
+    """Yield real networks of few layers: more layers cost the same per op."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     try:
-        exported = import_module("models.architectures").exported
+        export = import_module("models.architectures").export
     except ImportError:
         return
     for name in ("BERT-base", "GPT-2", "ResNet-50"):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                made = exported(name, Path(folder), small=True, dynamic=True)
+                exported = export(name, Path(folder), small=True, dynamic=True)
             except ImportError:
                 return
-            yield name, amanda.convert(amanda.load(made.path), "std")
+            yield name, amanda.convert(amanda.load(exported.path), "std")
 
 
 class Cost(NamedTuple):
-    """Seconds of a pass on a fresh graph, and again; and what it changed."""
+    """Seconds of a pass on a fresh graph and on its result; and number of changes."""
 
     first: float
     again: float
@@ -89,8 +90,8 @@ def seconds(run: Callable[[], object]) -> float:
         return time.process_time() - start
 
 
-def several(run: Callable[[], object], least: float = 0.02) -> float:
-    """Seconds of one call, of so many that the clock can tell."""
+def seconds_per_call(run: Callable[[], object], least: float = 0.02) -> float:
+    """Return the seconds per call, over enough calls for the clock's resolution."""
     once = seconds(run)
     times = max(1, int(least / max(once, 1e-6)))
     return (
@@ -98,99 +99,105 @@ def several(run: Callable[[], object], least: float = 0.02) -> float:
     )
 
 
-def copying(graph: Graph, rounds: int) -> float:
-    return min(several(graph.clone) for _ in range(rounds))
+def copy_seconds(graph: Graph, rounds: int) -> float:
+    return min(seconds_per_call(graph.clone) for _ in range(rounds))
 
 
-def on_fresh(run: Pass, graph: Graph, least: float = 0.02) -> tuple[float, int]:
-    """Seconds of one run on a copy that nobody changed, and what it changed there; on
-    so many copies that the clock can tell."""
+def run_on_copies(run: Pass, graph: Graph, least: float = 0.02) -> tuple[float, int]:
+    """Return the seconds of a run on a fresh copy, and the number of changes there.
+
+    Uses enough copies for the clock's resolution.
+    """
     changes: list[int] = []
 
-    def spent(copies: list[Graph]) -> float:
+    def measure(copies: list[Graph]) -> float:
         return seconds(lambda: changes.extend(map(run, copies)))
 
-    once = spent([graph.clone()])
+    once = measure([graph.clone()])
     times = max(1, int(least / max(once, 1e-6)))
     if times > 1:
-        once = spent([graph.clone() for _ in range(times)]) / times
+        once = measure([graph.clone() for _ in range(times)]) / times
     return once, changes[0]
 
 
-def costs(graph: Graph, rounds: int) -> dict[str, Cost]:
-    """The costs of each pass, the best of some rounds."""
-    found = {}
+def measure_passes(graph: Graph, rounds: int) -> dict[str, Cost]:
+    """Return the cost of each pass, the best of some rounds."""
+    costs = {}
     for name in passes.__all__:
         run: Pass = getattr(passes, name)
         first = again = float("inf")
         changes = 0
         for _ in range(rounds):
-            spent, changes = on_fresh(run, graph)
-            first = min(first, spent)
+            elapsed, changes = run_on_copies(run, graph)
+            first = min(first, elapsed)
             copy = graph.clone()
             run(copy)
-            run(copy)  # what the first run made possible
-            again = min(again, several(partial(run, copy)))
-        found[name] = Cost(first, again, changes)
-    return found
+            run(copy)  # a fixed point: applies what the first run enabled
+            again = min(again, seconds_per_call(partial(run, copy)))
+        costs[name] = Cost(first, again, changes)
+    return costs
 
 
-def on_the_chain(count: int, rounds: int) -> list[str]:
-    """Prints the table of the chain; the limits that were missed."""
-    small = model(count // 10)
-    costs(small, 1)  # rules are compiled, types remembered
+def measure_chain(count: int, rounds: int) -> list[str]:
+    """Print the table of the chain; return the missed limits."""
+    small = build_chain(count // 10)
+    measure_passes(small, 1)  # warm-up: compiles rules, fills type caches
     built: list[Graph] = []
-    making = seconds(lambda: built.append(model(count)))
+    building = seconds(lambda: built.append(build_chain(count)))
     (large,) = built
-    making /= len(large)
-    copied, few = copying(large, rounds), costs(small, rounds)
+    building /= len(large)
+    copy_time, small_costs = copy_seconds(large, rounds), measure_passes(small, rounds)
     print(f"{len(large):,} ops; processor time, best of {rounds}")
-    print(f"a copy takes {copied / len(large) * 1e6:.2f} us per op, ", end="")
-    print(f"making one {making * 1e6:.2f} us")
+    print(f"copying takes {copy_time / len(large) * 1e6:.2f} us per op, ", end="")
+    print(f"building {building * 1e6:.2f} us")
     print(f"{'':16}{'over a copy':>12}{'again':>8}{'growth':>8}{'replaced':>10}"
-          f"{'over making':>13}")  # fmt: skip
+          f"{'over building':>15}")  # fmt: skip
     missed = []
-    for name, cost in costs(large, rounds).items():
-        growth = cost.first / few[name].first
-        again = cost.again / copied
-        part = cost.first / cost.changes / making if cost.changes else 0.0
-        told = f"{cost.changes:10,}{part:13.2f}" if cost.changes else ""
-        print(f"{name:16}{cost.first / copied:12.2f}{again:8.2f}{growth:8.1f}{told}")
-        missed += [f"{name}, finding nothing"] * (again > COST)
-        missed += [f"{name}, growing"] * (growth > GROWTH)
-        missed += [name] * (cost.first > COST * copied and part > MADE)
+    for name, cost in measure_passes(large, rounds).items():
+        growth = cost.first / small_costs[name].first
+        again = cost.again / copy_time
+        part = cost.first / cost.changes / building if cost.changes else 0.0
+        replaced = f"{cost.changes:10,}{part:15.2f}" if cost.changes else ""
+        print(
+            f"{name:16}{cost.first / copy_time:12.2f}{again:8.2f}{growth:8.1f}"
+            f"{replaced}"
+        )
+        missed += [f"{name}, no changes"] * (again > COST)
+        missed += [f"{name}, growth"] * (growth > GROWTH)
+        missed += [name] * (cost.first > COST * copy_time and part > REPLACEMENT)
     return missed
 
 
-def on_a_network(name: str, graph: Graph, rounds: int) -> list[str]:
-    """Prints a line for a network; the limits that were missed."""
-    costs(graph, 1)
-    copied = copying(graph, rounds)
-    found = costs(graph, rounds)
-    told = [
-        f"{each} {cost.first / copied:.2f}"
+def measure_network(name: str, graph: Graph, rounds: int) -> list[str]:
+    """Print the line of a network; return the missed limits."""
+    measure_passes(graph, 1)
+    copy_time = copy_seconds(graph, rounds)
+    costs = measure_passes(graph, rounds)
+    cells = [
+        f"{each} {cost.first / copy_time:.2f}"
         + (f" ({cost.changes} replaced)" if cost.changes else "")
-        for each, cost in found.items()
+        for each, cost in costs.items()
     ]
-    print(f"\n{name}, {len(graph):,} ops, over a copy: {', '.join(told)}")
-    one = copied / len(graph) * MADE * 5  # of making an op, which takes five copies
+    print(f"\n{name}, {len(graph):,} ops, over a copy: {', '.join(cells)}")
+    # building an op takes about five times as long as copying it
+    one = copy_time / len(graph) * REPLACEMENT * 5
     return [
         f"{each} on {name}"
-        for each, cost in found.items()
-        if cost.first > COST * copied + one * cost.changes
+        for each, cost in costs.items()
+        if cost.first > COST * copy_time + one * cost.changes
     ]
 
 
 def main(count: int, rounds: int) -> int:
-    missed = on_the_chain(count, rounds)
-    for name, graph in networks():
-        missed += on_a_network(name, graph, rounds)
-    print(f"\nlimits: {COST} over a copy, or {MADE} over making what is replaced; "
+    missed = measure_chain(count, rounds)
+    for name, graph in export_networks():
+        missed += measure_network(name, graph, rounds)
+    print(f"\nlimits: {COST} over a copy, {REPLACEMENT} over building replaced ops; "
           f"{GROWTH} for ten times the ops")  # fmt: skip
     print(f"missed: {'; '.join(missed)}" if missed else "all limits met")
     return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    told = [int(a) for a in sys.argv[1:]]
-    sys.exit(main(*told, *(OPS, ROUNDS)[len(told) :]))
+    arguments = [int(a) for a in sys.argv[1:]]
+    sys.exit(main(*arguments, *(OPS, ROUNDS)[len(arguments) :]))

@@ -1,16 +1,16 @@
-"""Models on the backend `jax` beside onnxruntime, PyTorch and JAX written by hand.
+"""Inference on the backend `jax` compared with onnxruntime, PyTorch and plain JAX.
 
     python benchmarks/run_models.py [NAME ...] [--folder F] [--rounds N] [--steps]
                                     [--one-core]
 
-ResNet-50, BERT-base (128 tokens), ViT-B and GPT-2 (64 tokens), one input each, exported
-by PyTorch with random weights; F keeps the exports for the next time. Each model has a
-process of its own, in which all take turns; the least time of each counts. Ratios are
-what to look at: another process on the machine slows all of them, though not alike. So
-the processor's time is told as well; with `--one-core` all run on one core with one
-thread, and that is what counts. `--steps` leaves out each step towards speed in turn.
-Where JAX has a GPU, that is what runs, beside JAX written by hand alone.
-Exits with 1 where a limit is missed. Needs torch, transformers and onnxruntime.
+ResNet-50, BERT-base (128 tokens), ViT-B and GPT-2 (64 tokens) with batch size 1,
+exported by PyTorch with random weights; F caches the exports. Each model runs in its
+own process, where the contenders alternate; the best time of each counts. Other load on
+the machine slows all of them, though not equally, so CPU times are printed as well;
+with `--one-core` all run in one thread on one core, and the limits apply to CPU time.
+`--steps` disables each CPU optimization in turn. Where JAX has a GPU, that is used, and
+compared with hand-written JAX only. Exits with 1 if a limit is missed. Needs torch,
+transformers and onnxruntime.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
 MODELS = ("ResNet-50", "BERT-base", "ViT-B", "GPT-2")
-JAX, ORT, HAND, TORCH = "amanda on jax", "onnxruntime", "JAX by hand", "torch"
+JAX, ORT, HAND, TORCH = "amanda on jax", "onnxruntime", "hand-written JAX", "torch"
 LIMITS = {
     ("ResNet-50", ORT): 1.35,
     ("ResNet-50", HAND): 0.35,
@@ -41,87 +41,89 @@ LIMITS = {
     ("ViT-B", ORT): 1.15,
     ("GPT-2", ORT): 1.15,
 }
-"""The time of `amanda on jax`, at most, in that of another, on a CPU."""
-ELSEWHERE = 1.05
-"""The same on a GPU, in that of JAX by hand, whichever way of it is faster."""
+"""Maximum time of `amanda on jax` relative to that of another, on a CPU."""
+GPU_LIMIT = 1.05
+"""The same on a GPU, relative to the fastest hand-written JAX implementation."""
 MEMORY = {"ResNet-50": 1.75, "BERT-base": 1.3, "ViT-B": 1.3, "GPT-2": 1.3}
-"""Memory beyond imports, at most, in that of the weights."""
+"""Maximum memory beyond the imports, relative to the size of the weights."""
 BURST = 3
-"""Calls in a row: threads of the one before may still spin through the first."""
+"""Consecutive calls: threads of the previous contender may still spin in the first."""
 
 Call = Callable[[], Any]
 
 
-def exported(name: str, folder: Path) -> tuple[Path, Any, Any]:
-    """The file of a model, what it is fed, and what PyTorch computes."""
+def export_cached(name: str, folder: Path) -> tuple[Path, Any, Any]:
+    """Return the file of a model, its input, and the output of PyTorch."""
     import numpy as np
 
-    kept = folder / f"{name}.npz"
-    if not kept.exists():
-        from models.architectures import exported as export
+    cache = folder / f"{name}.npz"
+    if not cache.exists():
+        from models.architectures import export
 
-        made = export(name, folder, small=False, batch=1)
-        np.savez(kept, x=made.feeds["x"], y=made.expected[0])
-    held = np.load(kept)
-    return folder / f"{name}.onnx", held["x"], held["y"]
+        exported = export(name, folder, small=False, batch=1)
+        np.savez(cache, x=exported.feeds["x"], y=exported.expected[0])
+    arrays = np.load(cache)
+    return folder / f"{name}.onnx", arrays["x"], arrays["y"]
 
 
-def calls_of(name: str, folder: Path, steps: bool) -> dict[str, Call]:
-    """Each contender, with arrays of numpy in and out; all give the right numbers."""
-    path, x, wanted = exported(name, folder)
-    calls: dict[str, Call] = {JAX: _on_jax(path, x, wanted)}
+def build_calls(name: str, folder: Path, steps: bool) -> dict[str, Call]:
+    """Return a call for each contender, with numpy arrays in and out."""
+    path, x, expected = export_cached(name, folder)
+    calls: dict[str, Call] = {JAX: _jax_call(path, x, expected)}
     if steps:
         from amanda_jax.cpu_tuning.steps import STEPS
 
         for step in (each.name for each in STEPS):
-            calls[f"{JAX}, without {step}"] = _on_jax(path, x, wanted, without=step)
-    if is_on_cpu() and has("onnxruntime"):
-        calls[ORT] = _on_onnxruntime(path, x)
-    from _hand_written import WRITTEN
+            calls[f"{JAX}, without {step}"] = _jax_call(path, x, expected, without=step)
+    if is_on_cpu() and is_installed("onnxruntime"):
+        calls[ORT] = _onnxruntime_call(path, x)
+    from _hand_written import IMPLEMENTATIONS
 
-    for way, made in WRITTEN.get(name, {}).items():
-        calls[HAND + way] = _by_hand(made, x)
-    if is_on_cpu() and has("torch"):
-        calls[TORCH] = _on_torch(name, x)
+    for suffix, factory in IMPLEMENTATIONS.get(name, {}).items():
+        calls[HAND + suffix] = _hand_written_call(factory, x)
+    if is_on_cpu() and is_installed("torch"):
+        calls[TORCH] = _torch_call(name, x)
     return calls
 
 
 def is_on_cpu() -> bool:
-    """Whether that is where JAX runs what nobody puts elsewhere."""
+    """Return whether the default device of JAX is a CPU."""
     import jax
 
     return bool(jax.default_backend() == "cpu")
 
 
-def has(name: str) -> bool:
+def is_installed(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
 
 
-def _on_jax(path: Path, x: Any, wanted: Any, **options: Any) -> Call:
+def _jax_call(path: Path, x: Any, expected: Any, **options: Any) -> Call:
     import numpy as np
 
     import amanda
 
     graph = amanda.load(path)
     compiled = amanda.compile(graph, "jax", **options)
-    began = time.perf_counter()
+    start = time.perf_counter()
     first = next(iter(compiled([x]).values()))
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     print(f"compiled in {seconds:.1f} s {options or ''}", file=sys.stderr)
-    np.testing.assert_allclose(first, wanted, rtol=1e-3, atol=1e-3 * abs(wanted).max())
+    np.testing.assert_allclose(
+        first, expected, rtol=1e-3, atol=1e-3 * abs(expected).max()
+    )
     return lambda: compiled([x])
 
 
-def _by_hand(made: Callable[[], Any], x: Any) -> Call:
+def _hand_written_call(factory: Callable[[], Any], x: Any) -> Call:
     import jax
     import numpy as np
 
-    function, params = made()
+    function, params = factory()
     jitted = jax.jit(function)
     return lambda: jax.tree.map(np.asarray, jitted(params, x))
 
 
-def _on_onnxruntime(path: Path, x: Any) -> Call:
+def _onnxruntime_call(path: Path, x: Any) -> Call:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -134,77 +136,77 @@ def _on_onnxruntime(path: Path, x: Any) -> Call:
     return lambda: session.run(None, feeds)
 
 
-def _on_torch(name: str, x: Any) -> Call:
+def _torch_call(name: str, x: Any) -> Call:
     import torch
-    from models.architectures import network
+    from models.architectures import build_network
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    module, fed = network(name, small=False), torch.from_numpy(x)
+    module, inputs = build_network(name, small=False), torch.from_numpy(x)
 
     def call() -> Any:
         with torch.inference_mode():
-            return [y.numpy() for y in module(fed)]
+            return [y.numpy() for y in module(inputs)]
 
     return call
 
 
-def measured(calls: dict[str, Call], rounds: int) -> dict[str, tuple[float, float]]:
-    """The least time of each, and the least time of the processor."""
+def best_times(calls: dict[str, Call], rounds: int) -> dict[str, tuple[float, float]]:
+    """Return the best wall time and the best CPU time of each."""
     for call in calls.values():
         call()
     best = dict.fromkeys(calls, (float("inf"), float("inf")))
     for _ in range(rounds):
         for name, call in calls.items():
             for _ in range(BURST):
-                began, used = time.perf_counter(), time.process_time()
+                start, cpu_start = time.perf_counter(), time.process_time()
                 call()
-                spent = time.perf_counter() - began, time.process_time() - used
-                best[name] = min(best[name][0], spent[0]), min(best[name][1], spent[1])
+                wall, cpu = time.perf_counter() - start, time.process_time() - cpu_start
+                best[name] = min(best[name][0], wall), min(best[name][1], cpu)
     return best
 
 
-def one(name: str, folder: Path, rounds: int, steps: bool) -> None:
-    """Measures one model; its process is to end afterwards."""
+def measure_model(name: str, folder: Path, rounds: int, steps: bool) -> None:
+    """Measure one model, in a process of its own."""
     warnings.simplefilter("ignore")
-    times = measured(calls_of(name, folder, steps), rounds)
+    times = best_times(build_calls(name, folder, steps), rounds)
     print(json.dumps({"times": times, "on_cpu": is_on_cpu()}))
 
 
-def resident() -> int:
-    """Bytes of this process that are in memory; on Linux only."""
+def resident_bytes() -> int:
+    """Return the resident memory of this process; on Linux only."""
     text = Path("/proc/self/statm").read_text(encoding="ascii")
     return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def peak(name: str, folder: Path) -> None:
-    """The most memory that loading, compiling and one call took, over the weights."""
+def measure_peak(name: str, folder: Path) -> None:
+    """Print the peak memory of loading, compiling and one call, and of the weights."""
     import threading
 
     import numpy as np
 
     import amanda
 
-    path, x, _ = exported(name, folder)
+    path, x, _ = export_cached(name, folder)
     small = amanda.load(path.with_name("small.onnx"))
-    amanda.compile(small, "jax")([np.ones((1, 4), "float32")])  # all is imported
-    before, most, done = resident(), [0], threading.Event()
+    amanda.compile(small, "jax")([np.ones((1, 4), "float32")])  # triggers all imports
+    before, highest, done = resident_bytes(), [0], threading.Event()
 
     def watch() -> None:
         while not done.wait(0.003):
-            most[0] = max(most[0], resident() - before)
+            highest[0] = max(highest[0], resident_bytes() - before)
 
-    watching = threading.Thread(target=watch)
-    watching.start()
+    thread = threading.Thread(target=watch)
+    thread.start()
     compiled = amanda.compile(amanda.load(path), "jax")
     compiled([x])
     done.set()
-    watching.join()
+    thread.join()
     weights = compiled.executable.report().weight_bytes  # type: ignore[attr-defined]
-    print(json.dumps({"peak": most[0], "weights": weights}))
+    print(json.dumps({"peak": highest[0], "weights": weights}))
 
 
 def write_small(folder: Path) -> None:
-    """A model of one product, so that everything is imported before it counts."""
+    """Write a model of one matmul, which triggers all imports before measuring."""
     import numpy as np
 
     import amanda
@@ -216,69 +218,77 @@ def write_small(folder: Path) -> None:
     amanda.save(amanda.convert(graph, "onnx@18"), folder / "small.onnx")
 
 
-def memory(name: str, folder: Path) -> bool:
-    """Prints what `peak` says of a model, from a process of its own."""
+def check_memory(name: str, folder: Path) -> bool:
+    """Run `measure_peak` in its own process; print and check its result."""
     write_small(folder)
     line = [sys.executable, __file__, name, "--folder", str(folder), "--peak"]
-    done = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True)
-    found = json.loads(done.stdout.splitlines()[-1])
-    ratio = found["peak"] / found["weights"]
+    process = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True)
+    figures = json.loads(process.stdout.splitlines()[-1])
+    ratio = figures["peak"] / figures["weights"]
     limit = MEMORY.get(name)
     missed = limit is not None and ratio > limit
-    said = "" if limit is None else f" at most {limit}: {'MISSED' if missed else 'ok'}"
-    print(f"{name:10} memory: {ratio:.2f}x the weights{said}", flush=True)
+    verdict = "" if limit is None else f" limit {limit}: {'MISSED' if missed else 'ok'}"
+    print(f"{name:10} memory: {ratio:.2f}x the weights{verdict}", flush=True)
     return not missed
 
 
-def apart(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """The same, in a process of its own. The export has another one before that."""
+def run_in_process(name: str, args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Export a model in one new process and measure it in another."""
     line = [sys.executable, __file__, name, "--folder", str(folder), "--rounds"]
     line += [str(args.rounds), "--one", *["--steps"] * args.steps]
-    only = {min(os.sched_getaffinity(0))} if args.one_core else os.sched_getaffinity(0)
-    make = "import sys; from pathlib import Path; from run_models import exported; "
-    make += f"exported({name!r}, Path({str(folder)!r}))"
+    cores = {min(os.sched_getaffinity(0))} if args.one_core else os.sched_getaffinity(0)
+    export = (
+        "import sys; from pathlib import Path; from run_models import export_cached; "
+    )
+    export += f"export_cached({name!r}, Path({str(folder)!r}))"
     path = os.pathsep.join([*sys.path[:2], os.environ.get("PYTHONPATH", "")])
     subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", make], check=True,
+        [sys.executable, "-W", "ignore", "-c", export], check=True,
         env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    done = subprocess.run(
+    process = subprocess.run(
         line, check=True, stdout=subprocess.PIPE, text=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, only),
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
     )  # fmt: skip
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    figures: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    return figures
 
 
-def limits_of(name: str, times: dict[str, Any], on_cpu: bool) -> dict[str, float]:
-    """What is asked for, by the name of the other."""
+def select_limits(name: str, times: dict[str, Any], on_cpu: bool) -> dict[str, float]:
+    """Return the limits that apply, by contender."""
     if on_cpu:
-        return {other: most for (model, other), most in LIMITS.items() if model == name}
-    by_hand = [other for other in times if other.startswith(HAND)]
-    return {min(by_hand, key=lambda name: times[name][0]): ELSEWHERE} if by_hand else {}
+        return {
+            other: limit for (model, other), limit in LIMITS.items() if model == name
+        }
+    hand_written = [other for other in times if other.startswith(HAND)]
+    return (
+        {min(hand_written, key=lambda name: times[name][0]): GPU_LIMIT}
+        if hand_written
+        else {}
+    )
 
 
-def table(name: str, found: dict[str, Any], column: int) -> bool:
-    """Prints the ratios of one model; whether all limits are kept."""
+def print_ratios(name: str, figures: dict[str, Any], column: int) -> bool:
+    """Print the ratios of one model; return whether all limits are met."""
     fine = True
-    times, on_cpu = found["times"], found["on_cpu"]
-    limits = limits_of(name, times, on_cpu)
+    times, on_cpu = figures["times"], figures["on_cpu"]
+    limits = select_limits(name, times, on_cpu)
     own = times[JAX]
-    column = column if on_cpu else 0  # what the processor does is not the work
-    for other, (wall, used) in times.items():
-        ratio = own[column] / (wall, used)[column]
+    column = column if on_cpu else 0  # on a GPU, CPU time does not measure the work
+    for other, (wall, cpu) in times.items():
+        ratio = own[column] / (wall, cpu)[column]
         limit = limits.get(other)
         missed = limit is not None and ratio > limit
         fine = fine and not missed
-        said = (
+        verdict = (
             ""
             if limit is None
-            else f" at most {limit}: " + ("MISSED" if missed else "ok")
+            else f" limit {limit}: " + ("MISSED" if missed else "ok")
         )
         print(
-            f"{name:10} {other:34} {wall * 1e3:8.1f} ms {used * 1e3:8.1f} ms cpu"
-            f"  {own[0] / wall:6.2f}x {own[1] / used:6.2f}x{said}",
+            f"{name:10} {other:34} {wall * 1e3:8.1f} ms {cpu * 1e3:8.1f} ms cpu"
+            f"  {own[0] / wall:6.2f}x {own[1] / cpu:6.2f}x{verdict}",
             flush=True,
         )
     return fine
@@ -295,28 +305,32 @@ def main() -> int:
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.peak:
-        peak(args.names[0], args.folder)
+        measure_peak(args.names[0], args.folder)
         return 0
     if args.one:
-        one(args.names[0], args.folder, args.rounds, args.steps)
+        measure_model(args.names[0], args.folder, args.rounds, args.steps)
         return 0
     unknown = [name for name in args.names if name not in MODELS]
     if unknown:
-        parser.error(f"no model {', '.join(unknown)}; here: {', '.join(MODELS)}")
-    missing = [m for m in ("jax", "torch", "transformers", "onnxruntime") if not has(m)]
+        parser.error(f"no model {', '.join(unknown)}; available: {', '.join(MODELS)}")
+    missing = [
+        m
+        for m in ("jax", "torch", "transformers", "onnxruntime")
+        if not is_installed(m)
+    ]
     if missing:
-        print(f"not measured: {', '.join(missing)} is not installed")
+        print(f"skipped: {', '.join(missing)} is not installed")
         return 0
     with tempfile.TemporaryDirectory(prefix="amanda-run-models-") as scratch:
         folder = args.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         fine = [
-            table(name, apart(name, args, folder), int(args.one_core))
+            print_ratios(name, run_in_process(name, args, folder), int(args.one_core))
             for name in args.names
         ]
         if sys.platform == "linux":
-            fine += [memory(name, folder) for name in args.names]
-    print("times of amanda on jax in those of the others: by the clock, by processor")
+            fine += [check_memory(name, folder) for name in args.names]
+    print("ratios: time of amanda on jax over that of the other, wall and CPU")
     return 0 if all(fine) else 1
 
 

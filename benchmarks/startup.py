@@ -1,10 +1,10 @@
-"""How long the command takes to begin, as a ratio to a bare interpreter.
+"""Startup time of the command, as a ratio to a bare interpreter.
 
     python benchmarks/startup.py [ROUNDS]
 
-Every round starts each of them once, in turn, so that whatever else the machine does
-falls on all alike; medians are compared. Exits with 1 if `amanda --help` takes more
-than `LIMIT` times the bare interpreter.
+Every round starts each command once, so that other load on the machine affects all
+equally; medians are compared. Exits with 1 if `amanda --help` takes more than `LIMIT`
+times as long as the bare interpreter.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ CALLS = {
 }
 
 
-def once(code: str) -> float:
+def run_seconds(code: str) -> float:
     begin = time.perf_counter()
     command = [sys.executable, "-c", code]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - begin
 
 
-def measured(rounds: int) -> dict[str, float]:
-    """Median seconds of each call; a first round warms the caches and is dropped."""
+def median_times(rounds: int) -> dict[str, float]:
+    """Return the median seconds of each call, without a warm-up round."""
     times: dict[str, list[float]] = {name: [] for name in CALLS}
     for _ in range(rounds + 1):
         for name, code in CALLS.items():
-            times[name].append(once(code))
-    return {name: statistics.median(taken[1:]) for name, taken in times.items()}
+            times[name].append(run_seconds(code))
+    return {name: statistics.median(seconds[1:]) for name, seconds in times.items()}
 
 
 def main(rounds: int = ROUNDS) -> int:
-    medians = measured(rounds)
+    medians = median_times(rounds)
     bare = medians["python -c pass"]
     print(f"{'':22} {'ms':>7}  {'ratio':>5}")
     for name, seconds in medians.items():
         print(f"{name:22} {seconds * 1e3:7.1f}  {seconds / bare:5.2f}")
     ratio = medians["amanda --help"] / bare
-    print(f"amanda --help: {ratio:.2f} times a bare interpreter; at most {LIMIT:g}")
+    print(f"amanda --help: {ratio:.2f} times a bare interpreter, limit {LIMIT:g}")
     return int(ratio > LIMIT)
 
 

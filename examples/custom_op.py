@@ -1,10 +1,10 @@
-"""An op of your own, told once: checked, run, converted, compared.
+"""Define a custom op once; validate, run and convert it.
 
     python examples/custom_op.py
 
-The signature says what the op takes, the function what it means. With that the op can
-be built and validated, and runs where Python can be called. One rule more, and it is
-made of ops that every backend has.
+The signature declares the op, the function its semantics. With these the op can be
+built, validated and run by calling Python. One additional rule expresses it with std
+ops, which every backend supports.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import amanda
     like="x",
 )
 def swish(x: Any, *, beta: float) -> Any:
-    """x times the logistic function of beta x."""
+    """x * sigmoid(beta * x)."""
     return x / (1 + np.exp(-beta * x))
 
 
-def model() -> amanda.Graph:
-    """A model of ONNX with the op in it."""
+def build_model() -> amanda.Graph:
+    """Build an ONNX model that uses the op."""
     onnx: Any = amanda.namespace("onnx@18")
     graph = amanda.Graph(onnx.name, name="small")
     graph.imports.update({"": 18, "com.acme": 1})
@@ -38,26 +38,26 @@ def model() -> amanda.Graph:
 
 
 def main() -> None:
-    graph = model()
+    graph = build_model()
     onnx: Any = amanda.namespace("onnx@18")
     problems = onnx.validate(graph, amanda.namespace)
     print(f"{len(problems)} faults, {graph.ops['swish'].definition}")
 
     x = np.linspace(-3, 3, 6, dtype=np.float32).reshape(2, 3)
-    due = np.abs(swish(-x, beta=2.0))
+    expected = np.abs(swish(-x, beta=2.0))
     called = amanda.run(graph, {"x": x}, backend="numpy")["y"]
-    print("called as Python:", np.allclose(called, due))
+    print("run by calling Python:", np.allclose(called, expected))
 
     @swish.to("amanda/std/1")
     def _(o: Any, x: Any, *, beta: float) -> Any:
         return o.multiply(x, o.sigmoid(o.multiply(x, beta)))
 
-    made = amanda.convert(graph, "std")
-    print("made of", *(op.type for op in made if op.type != "constant"))
+    converted = amanda.convert(graph, "std")
+    print("converted to", *(op.type for op in converted if op.type != "constant"))
     run = amanda.run(graph, {"x": x}, backend="numpy")["y"]
-    print("run as ops:", np.allclose(run, due))
+    print("run as std ops:", np.allclose(run, expected))
     swish.check(x, beta=0.5)
-    print("and as its function says")
+    print("the rule agrees with the function")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""The main job on a small real model: load, look, validate, convert, run, compare.
+"""Load, inspect, validate, convert, run and compare a small real model.
 
     python examples/main_job.py [FOLDER]
 
-The model reads handwritten digits; examples/digits/train.py made it with PyTorch, whose
-own results stand beside it and judge every backend.
+The model classifies handwritten digits; examples/digits/train.py trained it with
+PyTorch, whose results are stored with it as the reference for every backend.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from amanda.dictionary import Dictionary
 
 DIGITS = Path(__file__).resolve().parent / "digits"
 BACKENDS = ("numpy", "jax", "onnxruntime")
-NEAR = 1e-4
+TOLERANCE = 1e-4
 
 
 def main(folder: Path) -> int:
     graph = amanda.load(DIGITS / "digits.onnx")
     print(readable.dumps(graph, abbreviate=True))
-    words = Dictionary.of(amanda.namespace("onnx@17"))
-    assert words is not None
-    faults = words.validate(graph)
+    dictionary = Dictionary.of(amanda.namespace("onnx@17"))
+    assert dictionary is not None
+    faults = dictionary.validate(graph)
     print(f"{len(graph)} ops of {graph.namespace}, {len(faults)} faults\n")
 
     hub = amanda.convert(graph, "amanda/std/1")
@@ -36,22 +36,24 @@ def main(folder: Path) -> int:
     amanda.save(older, folder / "digits13.onnx")
     print(f"onnx 17 -> {hub.namespace} -> onnx 13: {len(older)} ops\n")
 
-    given = np.load(DIGITS / "digits.npz")
-    models = {"as it is": graph, "in onnx 13": amanda.load(folder / "digits13.onnx")}
+    data = np.load(DIGITS / "digits.npz")
+    models = {"original": graph, "as onnx 13": amanda.load(folder / "digits13.onnx")}
     worst = 0.0
     for name, model in models.items():
         for backend in BACKENDS:
-            (chances,) = amanda.run(model, [given["images"]], backend=backend).values()
-            far = float(np.max(np.abs(chances - given["chances"])))
-            right = int(np.sum(chances.argmax(1) == given["labels"]))
-            read = f"{right} of {len(chances)} digits read right"
-            print(f"{name:11} {backend:12} {read}, {far:.1e} from PyTorch")
-            worst = max(worst, far)
-    return int(worst > NEAR)
+            (probabilities,) = amanda.run(
+                model, [data["images"]], backend=backend
+            ).values()
+            error = float(np.max(np.abs(probabilities - data["chances"])))
+            correct = int(np.sum(probabilities.argmax(1) == data["labels"]))
+            score = f"{correct} of {len(probabilities)} digits correct"
+            print(f"{name:11} {backend:12} {score}, {error:.1e} from PyTorch")
+            worst = max(worst, error)
+    return int(worst > TOLERANCE)
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         sys.exit(main(Path(sys.argv[1])))
-    with tempfile.TemporaryDirectory() as made:
-        sys.exit(main(Path(made)))
+    with tempfile.TemporaryDirectory() as folder:
+        sys.exit(main(Path(folder)))

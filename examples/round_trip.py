@@ -1,4 +1,4 @@
-"""Build a small model, show it, save it in every form, load it back, compare.
+"""Build a small model, print it, save it in every format, load it back and compare.
 
 python examples/round_trip.py [FOLDER]
 """
@@ -11,11 +11,11 @@ from pathlib import Path
 
 import amanda
 
-FORMS = (".yaml", ".json", ".amtxt", ".ampb", ".amanda")
+SUFFIXES = (".yaml", ".json", ".amtxt", ".ampb", ".amanda")
 
 
-def model() -> amanda.Graph:
-    """Two layers, and a branch that data decides: graphs as bodies of an op."""
+def build_model() -> amanda.Graph:
+    """Build two layers and a data-dependent branch: graphs as bodies of an op."""
     graph = amanda.Graph("amanda/onnx/18", name="small")
     x = graph.parameter(amanda.parse_type("float32[batch, 4]"), name="x")
     first = dense(graph, x, 4, 8, "first")
@@ -36,20 +36,20 @@ def dense(
 
 
 def branch(value: amanda.OutputPort, kind: str) -> amanda.Graph:
-    """A body that reads a value of the graph around it."""
+    """Build a body with a capture of the enclosing graph."""
     body = amanda.Graph(outer=value.graph)
     body.result(body.add(kind, [value]).output)
     return body
 
 
 def round_trip(graph: amanda.Graph, folder: Path) -> None:
-    for suffix in FORMS:
+    for suffix in SUFFIXES:
         file = folder / f"small{suffix}"
         amanda.save(graph, file)
-        again = amanda.load(file)
-        difference = graph.difference(again)
+        loaded = amanda.load(file)
+        difference = graph.difference(loaded)
         size = file.stat().st_size
-        print(f"{file.name:13} {size:5} bytes  {difference or 'the same graph again'}")
+        print(f"{file.name:13} {size:5} bytes  {difference or 'identical'}")
         if difference:
             raise SystemExit(1)
 
@@ -57,13 +57,13 @@ def round_trip(graph: amanda.Graph, folder: Path) -> None:
 def main(folder: str | None = None) -> None:
     import amanda.files.text.readable as readable
 
-    graph = model()
+    graph = build_model()
     print(readable.dumps(graph))
     if folder:
         round_trip(graph, Path(folder))
     else:
-        with tempfile.TemporaryDirectory() as made:
-            round_trip(graph, Path(made))
+        with tempfile.TemporaryDirectory() as temporary:
+            round_trip(graph, Path(temporary))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Trains a small network on two backends, to the same loss.
+"""Train a small network on two backends, to the same loss.
 
     python examples/train_small.py
 
-The network, its gradients and the step of the optimiser are one graph, traced from
-Python functions. What is trained stands outside: each call gets it, and gives it anew.
+The network, its gradients and the optimizer step are one graph, traced from Python
+functions. The parameters and the optimizer state are inputs and results of each call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMES = ("w1", "b1", "w2", "b2")
 
 @amanda.function
 def dense(x: Any, w: Any, b: Any) -> Any:
-    """One layer. In the graph it is a function, which both layers call."""
+    """One layer: a function of the graph, called by both layers."""
     return x @ w + b
 
 
@@ -33,19 +33,19 @@ def network(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
 
 @amanda.function
 def step(x: Any, labels: Any, rate: Any, number: Any, *state: Any) -> Any:
-    """One step of Adam: the loss, the new parameters, and what Adam remembers."""
+    """One step of Adam: the loss, the new parameters and the new moments."""
     parameters, first, second = state[:4], state[4:8], state[8:]
     loss = ops.softmax_cross_entropy(network(x, *parameters), labels, axis=-1)
-    slopes = loss.grad(parameters)
+    gradients = loss.grad(parameters)
     rows = [
         ops.adam_step(p, g, m, v, rate, number)
-        for p, g, m, v in zip(parameters, slopes, first, second, strict=True)
+        for p, g, m, v in zip(parameters, gradients, first, second, strict=True)
     ]
     return loss, *(new for column in zip(*rows, strict=True) for new in column)
 
 
 def spirals(count: int = 60) -> tuple[Any, Any]:
-    """Points on two arms of a spiral, and which arm each is of."""
+    """Return points on two arms of a spiral, and the arm of each as its label."""
     turn = np.linspace(0.5, 3.0, count)
     arm = np.stack([turn * np.cos(2 * turn), turn * np.sin(2 * turn)], axis=1)
     points = np.concatenate([arm, -arm]).astype(np.float32)
@@ -59,7 +59,7 @@ def parameters(hidden: int = 24) -> list[Any]:
 
 
 def train(graph: amanda.Graph, backend: str) -> tuple[list[float], list[Any]]:
-    """The loss of every step on a backend, and what was trained."""
+    """Return the loss of every step on a backend, and the trained parameters."""
     x, labels = spirals()
     trained = parameters()
     zeros = [np.zeros_like(p) for p in trained]
@@ -78,13 +78,14 @@ def main(backends: list[str]) -> None:
     trained = parameters()
     graph = step.graph(x, labels, np.float32(0), np.int64(0), *trained * 3)
     print(f"one step: {len(graph)} ops")
-    ends = {}
+    final = {}
     for backend in backends:
-        losses, found = train(graph, backend)
-        right = (network(x, *found).argmax(axis=-1) == labels).mean()
-        ends[backend] = losses[-1]
-        print(f"{backend}: loss {losses[0]:.4f} -> {losses[-1]:.4f}, {right:.0%} right")
-    first, *others = ends.values()
+        losses, fitted = train(graph, backend)
+        accuracy = (network(x, *fitted).argmax(axis=-1) == labels).mean()
+        final[backend] = losses[-1]
+        loss = f"{losses[0]:.4f} -> {losses[-1]:.4f}"
+        print(f"{backend}: loss {loss}, {accuracy:.0%} correct")
+    first, *others = final.values()
     if all(abs(first - other) < 1e-3 for other in others):
         print("the same loss")
 

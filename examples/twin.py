@@ -1,12 +1,12 @@
 # fmt: off
-# Types and double blank lines are left out, to be short.
+# Types and double blank lines are omitted, for brevity.
 """A readable twin of Amanda: the whole system in one small file that works.
 
     text --format--> Graph[tiny] --rules--> Graph[std] --lowering--> backend --> arrays
                                                 +--gradients--> Graph[std]
 
-Each section names the package that does the same in earnest. Left out: ops with several
-outputs, nested graphs, symbolic shapes, versions, change in place, plug-ins by name.
+Each section names the package with the real implementation. Omitted: ops with several
+outputs, nested graphs, symbolic shapes, versions, in-place changes, plug-ins by name.
 """
 
 import numpy as np
@@ -57,7 +57,7 @@ def rebuild(graph, namespace, emit):
     new.results = [memo[op] for op in graph.results]
     return new
 
-# ---- 2. The hub op set (amanda_std): one definition of an op, several readings
+# ---- 2. The hub op set (amanda_std): one definition of an op, several interpretations
 STD = {}  # the dictionary of the namespace `std`: every definition by name
 
 class Shape(tuple):
@@ -67,7 +67,7 @@ class Definition:
     """An op. Called on arrays it computes, on shapes it infers, on ops it traces.
 
     A primitive has a kernel, a shape rule and a gradient. A composite is a function of
-    other ops, from whose readings its own follow."""
+    other ops, from which its shapes and gradient follow."""
 
     def __init__(self, name, function, shape=None, gradient=None):
         self.name, self.function, self.shape = name, function, shape
@@ -86,19 +86,19 @@ class Definition:
         shape = self.infer(*(value.shape for value in values), **attrs)
         return graph.add(self.name, values, attrs, name, shape)
 
-def reduced(shape, axes):
+def reduced_shape(shape, axes):
     return [1 if axis in axes else size for axis, size in enumerate(shape)]
 
 # name, kernel, shape rule, gradient: of the result, the result, inputs -> of the inputs
-both = np.broadcast_shapes
-add = Definition("add", np.add, both, lambda g, y, a, b: [g, g])
-multiply = Definition("multiply", np.multiply, both,
+broadcast = np.broadcast_shapes
+add = Definition("add", np.add, broadcast, lambda g, y, a, b: [g, g])
+multiply = Definition("multiply", np.multiply, broadcast,
     lambda g, y, a, b: [multiply(g, b), multiply(g, a)])
-divide = Definition("divide", np.divide, both,
+divide = Definition("divide", np.divide, broadcast,
     lambda g, y, a, b: [divide(g, b), multiply(multiply(g, divide(y, b)), -1.0)])
-maximum = Definition("maximum", np.maximum, both,
+maximum = Definition("maximum", np.maximum, broadcast,
     lambda g, y, a, b: [multiply(g, greater(a, b)), multiply(g, greater(b, a))])
-greater = Definition("greater", lambda a, b: np.greater(a, b) * 1.0, both,
+greater = Definition("greater", lambda a, b: np.greater(a, b) * 1.0, broadcast,
     lambda g, y, a, b: [multiply(g, 0.0), multiply(g, 0.0)])
 exp = Definition("exp", np.exp, lambda x: x, lambda g, y, x: [multiply(g, y)])
 matmul = Definition("matmul", np.matmul, lambda a, b: [a[0], b[1]],
@@ -108,10 +108,10 @@ transpose = Definition("transpose", np.transpose, lambda x: x[::-1],
 reshape = Definition("reshape", np.reshape, lambda x, shape: shape,
     lambda g, y, x, shape: [reshape(g, shape=x.shape)])
 reduce_sum = Definition("reduce_sum",
-    lambda x, axes: np.sum(x, axis=tuple(axes), keepdims=True), reduced,
+    lambda x, axes: np.sum(x, axis=tuple(axes), keepdims=True), reduced_shape,
     lambda g, y, x, axes: [multiply(g, np.ones(x.shape))])
 reduce_max = Definition("reduce_max",
-    lambda x, axes: np.max(x, axis=tuple(axes), keepdims=True), reduced,
+    lambda x, axes: np.max(x, axis=tuple(axes), keepdims=True), reduced_shape,
     lambda g, y, x, axes: [multiply(g, subtract(1.0, greater(y, x)))])
 # Composites: nothing else is declared for them anywhere.
 subtract = Definition("subtract", lambda x, y: add(x, multiply(y, -1.0)))
@@ -267,9 +267,9 @@ def convert(graph, namespace):
         return build_term(target, new, values, op.name)
     return rebuild(graph, namespace, emit)
 
-# ---- 5. Lowering: what a target does not support is replaced by its definition
+# ---- 5. Lowering: unsupported ops are replaced by their definitions
 def lower(graph, supported):
-    """Composites are taken apart one level at a time, until the target supports all."""
+    """Expand composites one level at a time, until the target supports every op."""
     def expand(new, op, memo):
         definition, values = STD[op.type], [memo[value] for value in op.inputs]
         if op.type in supported:
@@ -281,7 +281,7 @@ def lower(graph, supported):
         graph = rebuild(graph, "std", expand)
     return graph
 
-# ---- 6. A backend (the numpy backend of amanda_std): what it supports, and compile
+# ---- 6. A backend (the numpy backend of amanda_std): supported ops, and compile
 KERNELS = {name: op.function for name, op in STD.items() if op.is_primitive}
 
 def compile_numpy(graph):

@@ -114,5 +114,5 @@ def test_the_example_trains_to_the_same_loss_on_two_backends(
         pytest.skip("amanda-jax and jax are not installed")
     example.main(["numpy", "jax"])
     told = capsys.readouterr().out
-    assert told.count("100% right") == 2
+    assert told.count("100% correct") == 2
     assert "the same loss" in told

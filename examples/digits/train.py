@@ -1,14 +1,14 @@
-"""How digits.onnx came about: a small network for 8 x 8 handwritten digits.
+"""Train digits.onnx: a small network for 8 x 8 handwritten digits.
 
     python examples/digits/train.py DIGITS.csv.gz
 
 The data is the test part of "Optical Recognition of Handwritten Digits" (E. Alpaydin
-and C. Kaynak, UCI Machine Learning Repository, CC BY 4.0) as scikit-learn ships it.
-Needs torch and onnx; what uses the model needs neither.
+and C. Kaynak, UCI Machine Learning Repository, CC BY 4.0) as distributed with
+scikit-learn. Needs torch and onnx; users of the model need neither.
 """
 
 # mypy: ignore-errors
-# torch has no types for half of what is used here
+# torch lacks types for much of what is used here
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 HERE = Path(__file__).resolve().parent
-HELD_BACK, SHIPPED = 360, 20
+TEST_COUNT, SHIPPED = 360, 20
 
 
 def network() -> nn.Module:
@@ -38,29 +38,31 @@ def main(source: str) -> None:
     images = torch.from_numpy(rows[:, :64].reshape(-1, 1, 8, 8) / 16)
     labels = torch.from_numpy(rows[:, 64].astype(np.int64))
     order = torch.randperm(len(images))
-    train, test = order[HELD_BACK:], order[:HELD_BACK]
+    train, test = order[TEST_COUNT:], order[:TEST_COUNT]
     model = network()
-    steps = torch.optim.Adam(model.parameters(), lr=2e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for _ in range(40):
-        for part in train[torch.randperm(len(train))].split(64):
-            steps.zero_grad()
-            chances = model(images[part])
-            nn.functional.nll_loss(torch.log(chances + 1e-9), labels[part]).backward()
-            steps.step()
+        for batch in train[torch.randperm(len(train))].split(64):
+            optimizer.zero_grad()
+            probabilities = model(images[batch])
+            nn.functional.nll_loss(
+                torch.log(probabilities + 1e-9), labels[batch]
+            ).backward()
+            optimizer.step()
     model.eval()
-    right = (model(images[test]).argmax(1) == labels[test]).float().mean().item()
-    print(f"{right:.1%} of {HELD_BACK} digits that were held back are read right")
+    accuracy = (model(images[test]).argmax(1) == labels[test]).float().mean().item()
+    print(f"{accuracy:.1%} of {TEST_COUNT} test digits correct")
     torch.onnx.export(
         model, (images[:2],), HERE / "digits.onnx", dynamo=False, opset_version=17,
         input_names=["images"], output_names=["chances"],
         dynamic_axes={"images": {0: "batch"}, "chances": {0: "batch"}},
     )  # fmt: skip
-    some = test[:SHIPPED]
+    shipped = test[:SHIPPED]
     np.savez_compressed(
         HERE / "digits.npz",
-        images=images[some].numpy(),
-        labels=labels[some].numpy(),
-        chances=model(images[some]).detach().numpy(),
+        images=images[shipped].numpy(),
+        labels=labels[shipped].numpy(),
+        chances=model(images[shipped]).detach().numpy(),
     )
 
 

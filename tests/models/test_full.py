@@ -1,6 +1,6 @@
-"""Full-size networks of PyTorch, and those that others published.
+"""Full-size architectures of PyTorch, and published models.
 
-They take gigabytes to fetch and make: `tox run -e models` asks for them.
+They download and export gigabytes: only `tox run -e models` runs them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from models import published
-from models.__main__ import apart
+from models.__main__ import check_in_process
 from models.architectures import ARCHITECTURES
-from models.judging import BACKENDS, RETURNED
+from models.checking import BACKENDS, ROUND_TRIP
 
 pytestmark = pytest.mark.models
 
@@ -21,7 +21,7 @@ MEMORY = 8e9  # bytes; one model at a time
 
 @pytest.fixture(scope="module")
 def folder(request):
-    """Where fetched files are kept for the next time."""
+    """Cache of downloaded files."""
     return request.config.cache.mkdir("models")
 
 
@@ -37,26 +37,26 @@ def data():
 def test_exported_by_pytorch(name, folder):
     for needed in ("torch", "transformers", "onnxscript"):
         pytest.importorskip(needed, reason=f"{needed} is not installed")
-    seen = apart(name, folder)
-    assert seen["problems"] == []
-    assert seen["gaps"] == {}
-    assert list(seen["differences"]) == [*BACKENDS, RETURNED]
-    assert seen["largest"] > 0.01
-    assert seen["peak"] < MEMORY
+    report = check_in_process(name, folder)
+    assert report["problems"] == []
+    assert report["gaps"] == {}
+    assert list(report["differences"]) == [*BACKENDS, ROUND_TRIP]
+    assert report["largest"] > 0.01
+    assert report["peak"] < MEMORY
 
 
 @pytest.mark.parametrize("name", published.INPUTS)
 def test_published(name, data, folder):
-    seen = apart(name, folder)
+    report = check_in_process(name, folder)
     gaps = published.GAPS.get(name, {})
-    assert seen["problems"] == []
-    assert seen["gaps"] == gaps
-    ways = ["onnxruntime"] if gaps else [*BACKENDS, RETURNED]
-    assert list(seen["differences"]) == ways
-    assert seen["largest"] > 1e-4  # what is all zeros would hide a difference
-    assert seen["peak"] < MEMORY
+    assert report["problems"] == []
+    assert report["gaps"] == gaps
+    runs = ["onnxruntime"] if gaps else [*BACKENDS, ROUND_TRIP]
+    assert list(report["differences"]) == runs
+    assert report["largest"] > 1e-4  # zeros would hide a difference
+    assert report["peak"] < MEMORY
 
 
-def test_every_published_model_is_here(data):
-    assert set(published.listed(data)) == set(published.INPUTS)
+def test_every_published_model_has_inputs(data):
+    assert set(published.list_models(data)) == set(published.INPUTS)
     assert set(published.GAPS) <= set(published.INPUTS)

@@ -1,24 +1,24 @@
-"""Small networks of the kinds that people have, from PyTorch through everything."""
+"""Small configurations of common architectures, exported by PyTorch, end to end."""
 
 from __future__ import annotations
 
 import pytest
-from models.architectures import ARCHITECTURES, exported
-from models.judging import BACKENDS, RETURNED, judged
+from models.architectures import ARCHITECTURES, export
+from models.checking import BACKENDS, ROUND_TRIP, check_model
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of PyTorch, while it exports
+pytestmark = pytest.mark.filterwarnings("ignore")  # by PyTorch's exporter
 
 
-@pytest.mark.parametrize("shapes", ["fixed", "open"])
+@pytest.mark.parametrize("shapes", ["static", "dynamic"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_a_small_one(name, shapes, tmp_path):
+def test_small_model(name, shapes, tmp_path):
     for needed in ("torch", "transformers", "onnxscript", "onnxruntime"):
         pytest.importorskip(needed, reason=f"{needed} is not installed")
     for plugin in ("amanda_onnx", "amanda_onnxruntime", "amanda_jax"):
         pytest.importorskip(plugin, reason=f"{plugin} is not installed")
-    made = exported(name, tmp_path, small=True, dynamic=shapes == "open")
-    seen = judged(name, *made, tmp_path)
-    assert seen.problems == []
-    assert seen.gaps == {}
-    assert list(seen.differences) == [*BACKENDS, RETURNED]
-    assert seen.largest > 0.01
+    exported = export(name, tmp_path, small=True, dynamic=shapes == "dynamic")
+    report = check_model(name, *exported, tmp_path)
+    assert report.problems == []
+    assert report.gaps == {}
+    assert list(report.differences) == [*BACKENDS, ROUND_TRIP]
+    assert report.largest > 0.01

@@ -1,4 +1,4 @@
-"""A slice of the cases of ONNX on jax; on numpy amanda-onnx runs them all."""
+"""Part of the ONNX conformance cases on jax; amanda-onnx runs all of them on numpy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "scoreboard-onnx.md"
 EVERY = 25
-HOLDING = "sequence|optional|_opt$|_seq|nonzero|unique|compress|nonmaxsuppression|dft"
-"""Cases of what holds tensors, of what data decides the size of, of what is halved."""
+CONTAINERS = (
+    "sequence|optional|_opt$|_seq|nonzero|unique|compress|nonmaxsuppression|dft"
+)
+"""Cases of sequences and optionals, of data-dependent sizes, and of DFT."""
 NOT_IN_XLA = ("XLA has no element type string", "XLA computes with numbers")
 
 
@@ -22,39 +24,39 @@ def conformance() -> Any:
     return pytest.importorskip("amanda_onnx_conformance")
 
 
-def went(conformance: Any, chosen: Any, **how: Any) -> list[Any]:
+def run_cases(conformance: Any, chosen: Any, **options: Any) -> list[Any]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of numpy, while onnx makes its test data
-        return [conformance.run_case(*case, "jax", **how) for case in chosen]
+        warnings.simplefilter("ignore")  # by numpy, while onnx generates its test data
+        return [conformance.run_case(*case, "jax", **options) for case in chosen]
 
 
-def test_none_goes_wrong_on_jax(conformance):
-    """Declined is an answer; other values without one, or an error, are none.
-
-    Nor is a pass what ran outside XLA."""
+def test_no_case_fails_on_jax(conformance):
+    """A case passes within XLA or is declined; wrong values and errors are failures."""
     page = pytest.importorskip("amanda_onnx_conformance.page")
-    found = went(conformance, list(conformance.cases())[::EVERY])
-    told = {o.case: o.why for o in found if o.status not in ("pass", "drawn")}
-    assert {case: why for case, why in told.items() if not is_declined(why)} == {}
-    assert conformance.count_outcomes(found)["pass"] > len(found) * 0.9
+    outcomes = run_cases(conformance, list(conformance.cases())[::EVERY])
+    reasons = {o.case: o.why for o in outcomes if o.status not in ("pass", "drawn")}
+    assert {case: why for case, why in reasons.items() if not is_declined(why)} == {}
+    assert conformance.count_outcomes(outcomes)["pass"] > len(outcomes) * 0.9
     section = page.parse_section(PAGE.read_text("utf-8"), "jax")
-    slice_ = {o.case: section.get(o.case, "pass") for o in found}
-    assert {o.case: o.status for o in found} == slice_
+    slice_ = {o.case: section.get(o.case, "pass") for o in outcomes}
+    assert {o.case: o.status for o in outcomes} == slice_
 
 
-def test_what_holds_tensors_runs_in_xla_with_other_data_too(conformance):
-    chosen = conformance.cases(["node", "simple"], HOLDING)
-    found = went(conformance, chosen, second=True)
-    assert len(found) > 70
-    assert {o.case: o.why for o in found if o.status not in ("pass", "excluded")} == {}
+def test_container_cases_run_in_xla_with_other_data(conformance):
+    chosen = conformance.cases(["node", "simple"], CONTAINERS)
+    outcomes = run_cases(conformance, chosen, second=True)
+    assert len(outcomes) > 70
+    assert {
+        o.case: o.why for o in outcomes if o.status not in ("pass", "excluded")
+    } == {}
 
 
-def test_what_xla_has_not_runs_on_numpy_where_that_is_allowed(conformance):
+def test_cases_outside_xla_run_on_the_fallback(conformance):
     chosen = list(conformance.cases(["node"], "string|image_decoder.*(png|bmp)"))
     assert len(chosen) > 10
-    apart = {o.status for o in went(conformance, chosen)}
-    assert apart == {"declined"}
-    together = went(conformance, chosen, fallback="numpy")
+    alone = {o.status for o in run_cases(conformance, chosen)}
+    assert alone == {"declined"}
+    together = run_cases(conformance, chosen, fallback="numpy")
     assert {o.case: o.why for o in together if o.status != "pass"} == {}
 
 

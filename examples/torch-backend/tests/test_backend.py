@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from models.architectures import exported
+from models.architectures import export
 
 import amanda
 from amanda.testing import BackendSuite, PluginSuite
@@ -25,7 +25,7 @@ class TestBackend(BackendSuite):
 def run_exported(name, folder, *, small):
     for module in ("amanda_onnx", "onnxscript", "transformers"):
         pytest.importorskip(module, reason=f"{module} is not installed")
-    model = exported(name, folder, small=small)
+    model = export(name, folder, small=small)
     graph = amanda.load(model.path)
     results = amanda.run(graph, model.feeds, backend="example-torch")
     for result, expected in zip(results.values(), model.expected, strict=True):
