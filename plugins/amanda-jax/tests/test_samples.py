@@ -36,7 +36,7 @@ def graph_of(
 
     `way` says what the graph knows: the shapes that are "told", "open" ones, or that
     host arguments are "fed" too."""
-    params = operation.form.each(len(sample.args))
+    params = operation.form.params_of(len(sample.args))
     roles = ("tensor", "value", "host") if way == "fed" else ("tensor", "value")
     is_fed = [
         p.kind.role in roles and a is not None
@@ -81,7 +81,7 @@ OTHERS = "it is about texts, keys or variables"
 
 def is_of_numbers(operation: Operation, sample: Sample) -> bool:
     """Whether all that goes in and comes out is what XLA has."""
-    params = operation.form.each(len(sample.args))
+    params = operation.form.params_of(len(sample.args))
     rows = zip(params, sample.args, strict=True)
     given = [a for p, a in rows if a is not None and p.kind.role in ("tensor", "value")]
     return all(map(is_number, (*given, *expected_of(sample))))

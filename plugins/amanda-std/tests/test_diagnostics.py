@@ -72,7 +72,7 @@ def wrong_tensors(param, array):
 def wrong_calls(op, sample):
     """(what is wrong, arguments, attributes)"""
     for i, (param, value) in enumerate(
-        zip(op.form.each(len(sample.args)), sample.args, strict=True)
+        zip(op.form.params_of(len(sample.args)), sample.args, strict=True)
     ):
         wrong = []
         if param.role == "tensor" and is_tensor(value):
@@ -159,7 +159,7 @@ def test_an_element_type_that_is_not_taken_is_refused(name):
     """Of values and of arrays alike, with the argument's name."""
     op, refused = OPS[name], 0
     for sample in chosen(op):
-        params = op.form.each(len(sample.args))
+        params = op.form.params_of(len(sample.args))
         for i, (p, a) in enumerate(zip(params, sample.args, strict=True)):
             if not (is_tensor(a) and p.role == "tensor" and p.kind.kinds):
                 continue

@@ -34,7 +34,7 @@ def test_every_operation_has_an_entry_that_reads_back(std: Dictionary) -> None:
 def graph_of(name: str, sample: Sample, dims_known: bool) -> Graph:
     """The op with every tensor of a sample fed."""
     operation = OPS[name]
-    params = operation.form.each(len(sample.args))
+    params = operation.form.params_of(len(sample.args))
     fed = [
         param.kind.role == "tensor" and argument is not None
         for param, argument in zip(params, sample.args, strict=True)
@@ -62,7 +62,7 @@ def samples_of(name: str) -> list[Sample]:
     plain = (np.ndarray, np.generic, bool, int, float, complex, type(None))
     kept = []
     for sample in found:
-        params = operation.form.each(len(sample.args))
+        params = operation.form.params_of(len(sample.args))
         values = zip(params, sample.args, strict=True)
         if all(
             p.kind.role in ("host", "body") or isinstance(a, plain) for p, a in values

@@ -164,7 +164,7 @@ def test_every_op_is_pointwise_or_not(name):
     operation = OPS[name]
     for count in range(1, 8):
         try:
-            operation.form.each(count)
+            operation.form.params_of(count)
         except UsageError:
             continue
         found = is_pointwise(operation, {}, [True] * count)

@@ -115,7 +115,7 @@ class Function:
         infer. Settings are passed by name."""
         told, settings = self._bind_arguments(types, named, complete=False)
         names = self.names(len(told))
-        known = self.annotated(names)
+        known = self.annotated_types(names)
         found: list[Type | None] = []
         inputs = []
         for i, (name, each) in enumerate(zip(names, told, strict=True)):
@@ -201,7 +201,7 @@ class Function:
                 found.append(p.name)
         return found
 
-    def annotated(self, names: Sequence[str]) -> dict[str, Type | None]:
+    def annotated_types(self, names: Sequence[str]) -> dict[str, Type | None]:
         """The annotated types of parameters; None without an annotation."""
         found: dict[str, Type | None] = dict.fromkeys(names)
         for p in self._signature.parameters.values():

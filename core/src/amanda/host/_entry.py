@@ -41,10 +41,10 @@ class PluginEntry:
 
     __slots__ = (
         "_fault",
+        "_is_reported",
         "_point",
         "_row",
         "_thing",
-        "_told",
         "_unfit",
         "seconds",
         "source",
@@ -61,7 +61,7 @@ class PluginEntry:
         self.source = source
         self._point = point
         self._thing = thing
-        self._told = False
+        self._is_reported = False
         self._row = row
         self._fault = ""
         self._unfit: str | None = None
@@ -163,11 +163,11 @@ class PluginEntry:
             hint=self.remedy,
         )
 
-    def told(self, fault: str) -> bool:
+    def record_fault(self, fault: str) -> bool:
         """Record a fault; true the first time."""
         if not self.fault:
             self._fault = fault
-        first, self._told = not self._told, True
+        first, self._is_reported = not self._is_reported, True
         return first
 
     def _misfit(self) -> str:

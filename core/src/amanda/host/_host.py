@@ -275,7 +275,7 @@ class Host:
 
     def _tell(self, entry: PluginEntry, fault: str, *, log: bool = True) -> None:
         """Record a fault; the first time, log it and fire `plugin_faulted`."""
-        if not entry.told(fault):
+        if not entry.record_fault(fault):
             return
         if log:
             _log.warning("%s: %s", entry.what, fault)

@@ -34,17 +34,17 @@ class Index(NamedTuple):
     """Distributions with a fault that is not one of an entry."""
     notices: tuple[str, ...]
 
-    def named(self, kind: str, name: str) -> tuple[PluginEntry, ...]:
+    def by_name(self, kind: str, name: str) -> tuple[PluginEntry, ...]:
         return tuple(entry for entry in self.entries[kind] if entry.name == name)
 
     def claiming(self, kind: str, name: str) -> tuple[PluginEntry, ...]:
         """The entries of this name; if there are none, those of `dist:name`."""
-        found = self.named(kind, name)
+        found = self.by_name(kind, name)
         if found or ":" not in name:
             return found
         dist, _, rest = name.partition(":")
         key = canonical(dist)
-        return tuple(e for e in self.named(kind, rest) if e.source.key == key)
+        return tuple(e for e in self.by_name(kind, rest) if e.source.key == key)
 
     def choose(self, kind: str, name: str) -> PluginEntry:
         """The single entry of this name, which may be `dist:name`."""
@@ -71,7 +71,7 @@ class Index(NamedTuple):
         near = get_close_matches(name, names, n=1)
         if near:
             return f"did you mean {near[0]!r}?"
-        others = [KINDS[k].one for k in KINDS if k != kind and self.named(k, name)]
+        others = [KINDS[k].one for k in KINDS if k != kind and self.by_name(k, name)]
         if others:
             return f"{name!r} is installed as a {' and a '.join(others)} only"
         wanted = canonical(name.partition(":")[0])

@@ -20,15 +20,15 @@ from amanda import hookspecs
 from amanda.errors import PluginError
 from amanda.host._entry import PluginEntry, error_text
 
-Told = Callable[[PluginEntry, str], None]
+FaultReporter = Callable[[PluginEntry, str], None]
 _MARK = "amanda_impl"  # what pluggy.HookimplMarker("amanda") leaves on a function
 
 
 class Listeners:
     """The listeners of one host, registered when their event is first fired."""
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
+    def __init__(self, report_fault: FaultReporter) -> None:
+        self._report = report_fault
         self._calling = _HookCaller("amanda")
         self._calling.add_hookspecs(_DECLARED)
         self._ready: set[str] = set()
@@ -51,11 +51,11 @@ class Listeners:
         try:
             listener = entry.load()
         except PluginError:
-            self._told(entry, entry.fault)
+            self._report(entry, entry.fault)
             return None
         fault = listener_fault(hook, listener)
         if fault:
-            self._told(entry, fault)
+            self._report(entry, fault)
         return None if fault else listener
 
     def _register(self, hook: str, loaded: Iterable[tuple[PluginEntry, Any]]) -> None:
@@ -63,7 +63,7 @@ class Listeners:
         ordered = sorted(loaded, key=_order)
         for entry, listener in reversed(ordered):
             if listener is not None:
-                guarded = _guard_listener(hook, listener, partial(self._told, entry))
+                guarded = _guard_listener(hook, listener, partial(self._report, entry))
                 plugin = SimpleNamespace(**{hook: guarded})
                 self._calling.register(plugin, f"{hook}:{entry.what}:{id(entry)}")
 
@@ -130,7 +130,7 @@ def listener_fault(hook: str, listener: Any) -> str:
 
 
 def _guard_listener(
-    hook: str, listener: Callable[..., Any], told: Callable[[str], None]
+    hook: str, listener: Callable[..., Any], report_fault: Callable[[str], None]
 ) -> Callable[..., Any]:
     """The listener for pluggy: accepts all arguments of the hook, never raises."""
     given = _arguments(hook)
@@ -146,7 +146,7 @@ def _guard_listener(
         except KeyboardInterrupt:
             raise
         except BaseException as cause:  # noqa: BLE001  a listener must not end the operation
-            told(f"raised in {hook}: {error_text(cause)}")
+            report_fault(f"raised in {hook}: {error_text(cause)}")
             return None
 
     guarded.__dict__[_MARK] = _marks(listener)

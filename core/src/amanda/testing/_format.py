@@ -50,12 +50,12 @@ class FormatSuite(Suite):
     def _writes(self) -> bool:
         return callable(getattr(self.host().load(self._entry()), "write", None))
 
-    def written(self) -> Mapping[str, Callable[[], Graph]]:
+    def writable_graphs(self) -> Mapping[str, Callable[[], Graph]]:
         """The graphs to write; none for a format that only reads."""
         return self.samples() if self._writes() else {}
 
     def read(self) -> list[str]:
-        return list(self.written()) or list(self.documents())
+        return list(self.writable_graphs()) or list(self.documents())
 
     def suffix(self) -> str:
         suffixes = self._entry().manifest.get("suffixes", ())
@@ -89,14 +89,14 @@ class FormatSuite(Suite):
             skip("the manifest names no suffix")
         assert isinstance(amanda.load(self._save_case(case), host=self.host()), Graph)
 
-    @for_each("written")
+    @for_each("writable_graphs")
     def check_gives_back_what_it_was_given(self, case: str) -> None:
         graph = self.samples()[case]()
         read = self._load(self._save_case(case))
         assert read.difference(graph) is None, read.difference(graph)
         assert not read.check(), read.check()
 
-    @for_each("written")
+    @for_each("writable_graphs")
     def check_writes_the_same_bytes_every_time(self, case: str) -> None:
         one, other = self._save_case(case, "one"), self._save_case(case, "other")
         assert one.read_bytes() == other.read_bytes(), (
@@ -106,14 +106,14 @@ class FormatSuite(Suite):
         self._save(self._load(one), again)
         assert again.read_bytes() == one.read_bytes(), "a save of what was read differs"
 
-    @for_each("written")
+    @for_each("writable_graphs")
     def check_leaves_the_graph_as_it_was(self, case: str) -> None:
         graph = self.samples()[case]()
         copy = graph.clone()
         self._save(graph, self.folder / f"saved{self.suffix()}")
         assert graph.difference(copy) is None, graph.difference(copy)
 
-    @for_each("written")
+    @for_each("writable_graphs")
     def check_leaves_nothing_else_behind(self, case: str) -> None:
         path = self._save_case(case)
         self._save(self.samples()[case](), path)

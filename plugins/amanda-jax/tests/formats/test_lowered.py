@@ -36,7 +36,7 @@ def samples_of(operation: Operation) -> Iterator[Sample]:
     for sample in () if rule is None else rule():
         many = isinstance(sample.expected, list | tuple) and operation.form.many
         wanted = list(sample.expected) if many else [sample.expected]
-        params = operation.form.each(len(sample.args))
+        params = operation.form.params_of(len(sample.args))
         rows = zip(params, sample.args, strict=True)
         given = [a for p, a in rows if a is not None and p.role in ("tensor", "value")]
         if all(map(is_of_numbers, (*given, *wanted))):
@@ -50,7 +50,7 @@ def is_of_numbers(value: object) -> bool:
 
 
 def graph_of(operation: Operation, sample: Sample) -> tuple[Graph, list[np.ndarray]]:
-    params = operation.form.each(len(sample.args))
+    params = operation.form.params_of(len(sample.args))
     is_fed = [
         p.role == "tensor" and a is not None
         for p, a in zip(params, sample.args, strict=True)

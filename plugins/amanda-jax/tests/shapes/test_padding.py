@@ -34,7 +34,7 @@ def samples_of(operation: Operation) -> Iterator[Sample]:
     """Its samples about tensors of numbers."""
     rule = operation.samples_rule
     for sample in () if rule is None else rule():
-        params = operation.form.each(len(sample.args))
+        params = operation.form.params_of(len(sample.args))
         rows = zip(params, sample.args, strict=True)
         given = [a for p, a in rows if a is not None and p.role in _ROLES]
         many = isinstance(sample.expected, list | tuple) and operation.form.many
@@ -74,7 +74,7 @@ def placings(arrays: list[np.ndarray]) -> Iterator[Open]:
 
 def opened(operation: Operation, sample: Sample, places: Open) -> Graph:
     """The op as a graph of inputs of which these sizes are open."""
-    params = operation.form.each(len(sample.args))
+    params = operation.form.params_of(len(sample.args))
     is_fed = [is_open(p, a) for p, a in zip(params, sample.args, strict=True)]
 
     def function(*values):
@@ -92,7 +92,7 @@ def opened(operation: Operation, sample: Sample, places: Open) -> Graph:
 
 
 def fed(operation: Operation, sample: Sample) -> list[np.ndarray]:
-    params = operation.form.each(len(sample.args))
+    params = operation.form.params_of(len(sample.args))
     rows = zip(params, sample.args, strict=True)
     return [np.asarray(a) for p, a in rows if is_open(p, a)]
 

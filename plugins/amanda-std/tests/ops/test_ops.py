@@ -302,7 +302,7 @@ def never_nudged(op):
     """Tensors of floats, maybe, that no sample takes differences by."""
     nudged = set()
     for sample, reals in smooth_samples(op):
-        params = op.form.each(len(sample.args))
+        params = op.form.params_of(len(sample.args))
         nudged |= {params[i].name for i in reals}
     for p in op.form.params:
         may_be = not p.kind.kinds or {"float", "complex"} & set(p.kind.kinds)

@@ -107,7 +107,7 @@ def test_graph(name, change, typing, run_values):
     """Traced, typed, and run: with the types that came out."""
     op = OPS[name]
     for sample in op.samples_rule():
-        params = op.form.each(len(sample.args))
+        params = op.form.params_of(len(sample.args))
         rows = enumerate(zip(params, sample.args, strict=True))
         at = [i for i, (p, a) in rows if is_data(p, a)]
 

@@ -20,7 +20,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 class Table:
     """Rows with headings: colored on a terminal, aligned columns elsewhere.
 
-    >>> print(*Table(("op", "count"), [("Relu", 2), ("Conv", 12)]).plain(), sep="\\n")
+    >>> print(*Table(("op", "count"), [("Relu", 2), ("Conv", 12)]).lines(), sep="\\n")
     op    count
     Relu      2
     Conv     12
@@ -40,7 +40,7 @@ class Table:
         found = [all(isinstance(cell, int | float) for cell in c) for c in columns]
         return found or [False] * len(self.headings)
 
-    def plain(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         texts = [list(self.headings), *self.texts]
         widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
         for row in texts:
@@ -78,7 +78,7 @@ def to_json(verb: str, exit_code: int, data: Mapping[str, object]) -> str:
 def plain_lines(text: Iterable[str | Table]) -> Iterator[str]:
     """Lines without color and control characters."""
     for block in text:
-        parts = block.plain() if isinstance(block, Table) else block.split("\n")
+        parts = block.lines() if isinstance(block, Table) else block.split("\n")
         for line in parts:
             yield _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 

@@ -347,7 +347,7 @@ class _SymbolicSteps(StepProgram):
     def bind_kernel(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
         call, ins = super().bind_kernel(op)
         args, _ = op_arguments(op, lambda port: port)
-        params = operation_of(op).form.each(len(args))
+        params = operation_of(op).form.params_of(len(args))
         pairs = [row for row in zip(params, args, strict=True) if row[0].role != BODY]
         contents = {
             i: found

@@ -224,7 +224,7 @@ class PaddedOp:
         self.op = op
         self.padding = padding
         self.args, self.attrs = op_arguments(op, lambda port: port)
-        self.params = operation_of(op).form.each(len(self.args))
+        self.params = operation_of(op).form.params_of(len(self.args))
 
     def padded_sizes(self, counts: Callable[[str], bool]) -> set[str]:
         """The padded sizes that arguments of some roles depend on."""

@@ -295,7 +295,7 @@ def broadcast_to(node: PaddedOp) -> list[PaddedState]:
     return with_axes(node, result_axes)
 
 
-def sized(node: PaddedOp) -> list[PaddedState]:
+def pad_by_position(node: PaddedOp) -> list[PaddedState]:
     """The result is the same at every position, or follows from the position alone."""
     axes = {}
     for axis, dim in enumerate(node.dims(node.op.output)):
@@ -306,14 +306,14 @@ def sized(node: PaddedOp) -> list[PaddedState]:
 
 def full(node: PaddedOp) -> list[PaddedState]:
     expect_unpadded(node, node.args[1])
-    return sized(node)
+    return pad_by_position(node)
 
 
 def arange(node: PaddedOp) -> list[PaddedState]:
     start, _, step = node.args
     if node.padding.state(start).sizes or node.padding.state(step).sizes:
         raise PaddingError("counts from a padded size")
-    return sized(node)
+    return pad_by_position(node)
 
 
 # -- reshape ---------------------------------------------------------------------------
@@ -540,7 +540,7 @@ RULES: Final[PaddingRules] = {
     "broadcast_to": broadcast_to,
     "full": full,
     "arange": arange,
-    "eye": sized,
+    "eye": pad_by_position,
     "reshape": reshape,
     "matmul": matmul,
     "einsum": einsum,

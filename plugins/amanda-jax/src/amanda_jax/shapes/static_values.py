@@ -89,7 +89,7 @@ def _needed_values(op: Op) -> Iterator[tuple[OutputPort, bool]]:
     if not is_std(op):
         return
     args, _ = op_arguments(op, lambda port: port)
-    params = operation_of(op).form.each(len(args))
+    params = operation_of(op).form.params_of(len(args))
     deciding = compile_time_arguments(op)
     for param, value in zip(params, args, strict=True):
         if isinstance(value, OutputPort):

@@ -151,7 +151,7 @@ class OpForm:
     """Whether the number of results varies from op to op."""
 
     @property
-    def fixed(self) -> tuple[Param, ...]:
+    def fixed_params(self) -> tuple[Param, ...]:
         """The parameters without the variadic one."""
         last = self.params[-1:]
         return self.params[:-1] if last and last[0].variadic else self.params
@@ -161,8 +161,8 @@ class OpForm:
         """Whether a call returns a tuple."""
         return self.varies or len(self.results) != 1
 
-    def each(self, count: int) -> tuple[Param, ...]:
-        """The parameter of each of `count` arguments, the variadic one repeated."""
+    def params_of(self, count: int) -> tuple[Param, ...]:
+        """The parameters of `count` arguments, with the variadic one repeated."""
         extra = count - len(self.params)
         if extra == 0:
             return self.params

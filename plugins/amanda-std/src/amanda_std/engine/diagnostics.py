@@ -129,7 +129,7 @@ def find_mismatch(
     """The first argument or attribute of the wrong kind, as an error; None if all
     fit."""
     try:
-        for p, a in zip(operation.form.each(len(args)), args, strict=True):
+        for p, a in zip(operation.form.params_of(len(args)), args, strict=True):
             _check_argument(operation, p, a)
         check_attributes(operation, attrs)
     except AmandaError as found:

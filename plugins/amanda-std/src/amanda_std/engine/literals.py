@@ -73,7 +73,7 @@ def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
             hint="convert the tensor first: ops.astype(x, dtype=...)",
         )
     if dtype.kind in ("float", "complex"):
-        return _rounded(value, numbers, dtype)
+        return _round_literals(value, numbers, dtype)
     return Tensor.of(value, dtype)
 
 
@@ -89,8 +89,8 @@ def _first(numbers: list[Any], kind: type) -> Any:
     return next(n for n in numbers if type(n) is kind)
 
 
-def _rounded(value: Any, numbers: list[Any], dtype: DType) -> Tensor:
-    """Floats with the digits that there are; integers exactly, or not at all."""
+def _round_literals(value: Any, numbers: list[Any], dtype: DType) -> Tensor:
+    """Convert literals: round floats to the dtype; raise if an integer is inexact."""
     import numpy as np
 
     with np.errstate(over="ignore"):

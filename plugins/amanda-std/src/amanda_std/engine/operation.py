@@ -251,7 +251,7 @@ class Operation:
         """Arguments by position and all attributes, with defaults filled in."""
         bound = list(args)
         rest = dict(attrs)
-        fixed = self.form.fixed
+        fixed = self.form.fixed_params
         if len(bound) > len(fixed) and len(fixed) == len(self.form.params):
             raise UsageError(
                 f"{self.name} takes at most {len(fixed)} arguments", got=len(bound)
@@ -280,7 +280,7 @@ class Operation:
 
     def run(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Call the kernel on arrays."""
-        params = self.form.each(len(args))
+        params = self.form.params_of(len(args))
         dtype = type_inference.array_dtype(self, params, args)
         try:
             ready = [
@@ -339,7 +339,7 @@ class Operation:
 
     def normal(self, args: Sequence[Any]) -> list[Any]:
         """Arguments as inference expects them: types, dims and bodies."""
-        params = self.form.each(len(args))
+        params = self.form.params_of(len(args))
         return [
             to_dims(a)
             if p.kind.role == SHAPE_ARG
@@ -375,7 +375,7 @@ class Operation:
         attrs: Mapping[str, Any],
         name: str | None,
     ) -> tuple[Value, ...]:
-        params = self.form.each(len(args))
+        params = self.form.params_of(len(args))
         try:
             dtype = dtype_for_numbers(params, args)
         except Undecided:

@@ -124,7 +124,7 @@ def _add_call(
     from amanda_std.ops import OPS
 
     names = function.names(len(args))
-    annotations = function.annotated(names)
+    annotations = function.annotated_types(names)
     values = [
         lift(
             _convert_numbers(args[i], annotations[names[i]]),

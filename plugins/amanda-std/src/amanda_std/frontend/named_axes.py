@@ -488,7 +488,7 @@ class _Elementwise:
         params = self.operation.form.params[len(args) :]
         while params and params[0].name in attrs:
             args, params = (*args, attrs.pop(params[0].name)), params[1:]
-        count = sum(p.role == TENSOR for p in self.operation.form.each(len(args)))
+        count = sum(p.role == TENSOR for p in self.operation.form.params_of(len(args)))
         ready, axes = _align(self.operation.name, args[:count])
         return _with_names(self.operation(*ready, *args[count:], **attrs), axes)
 

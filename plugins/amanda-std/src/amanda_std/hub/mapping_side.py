@@ -94,7 +94,7 @@ def _positional_args(
     Names that are used are removed from `given`."""
     waiting = list(args)
     placed: list[Any] = []
-    for p in operation.form.fixed:
+    for p in operation.form.fixed_params:
         if p.name in given:
             if p.role != BODY and waiting and waiting[0] is None:
                 waiting.pop(0)

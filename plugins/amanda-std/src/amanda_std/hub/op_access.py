@@ -40,7 +40,7 @@ def compile_time_arguments(op: Op) -> list[Any]:
         return []
     args, _ = op_arguments(op, lambda port: port)
     names = set(operation.compile_time_rule(op))
-    params = operation.form.each(len(args))
+    params = operation.form.params_of(len(args))
     return [arg for param, arg in zip(params, args, strict=True) if param.name in names]
 
 

@@ -57,7 +57,7 @@ def _numeric_samples(operation: Operation) -> Iterator[Sample]:
 
 def _tensors(operation: Operation, sample: Sample) -> list[Any]:
     """The arguments that are tensors: what the graph is fed."""
-    params = operation.form.each(len(sample.args))
+    params = operation.form.params_of(len(sample.args))
     rows = zip(params, sample.args, strict=True)
     return [a for p, a in rows if p.kind.role == "tensor" and a is not None]
 
@@ -74,7 +74,7 @@ def _graph_sample(operation: Operation, sample: Sample) -> amanda.testing.Backen
     import amanda.testing
 
     feeds = [np.asarray(value) for value in _tensors(operation, sample)]
-    params = operation.form.each(len(sample.args))
+    params = operation.form.params_of(len(sample.args))
 
     def call(*values: Any) -> Any:
         rest = iter(values)

@@ -46,13 +46,13 @@ class UnknownShapeArg:
     def __init__(self, type: TensorType) -> None:
         self.type = type
 
-    def _undecided(self, *_: object) -> NoReturn:
+    def _raise_undecided(self, *_: object) -> NoReturn:
         raise Undecided("a shape decides that is known at run time only")
 
     def __iter__(self) -> Iterator[Any]:
-        self._undecided()
+        self._raise_undecided()
 
-    __len__ = __getitem__ = __index__ = __bool__ = _undecided
+    __len__ = __getitem__ = __index__ = __bool__ = _raise_undecided
 
 
 def to_integers(value: Any) -> Any:

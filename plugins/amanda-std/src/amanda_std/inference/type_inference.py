@@ -55,7 +55,7 @@ def result_types(
     known = None if key is None else memo.get(key)
     if known is not None:
         return known
-    params = operation.form.each(len(args))
+    params = operation.form.params_of(len(args))
     try:
         dtype = shared_dtype(operation, params, args)
         found = _infer(operation, params, args, attrs, dtype)

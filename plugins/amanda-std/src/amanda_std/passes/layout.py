@@ -192,7 +192,7 @@ def _elementwise(name: str) -> Callable[..., Any]:
         if not is_pointwise(operation, attrs, [x is not None for x in xs]):
             raise Decline(f"{name} does not go element by element")
         moved = [
-            first_producer(x.port.op) if own == order else _untransposed(x, order)
+            first_producer(x.port.op) if own == order else _undo_transpose(x, order)
             for x, own in zip(xs, orders, strict=True)
         ]
         if any(map(_is_input, moved)) and any(map(_is_input, xs)):
@@ -230,7 +230,7 @@ def _permutation_of(x: Any) -> tuple[int, ...] | None:
     return full_permutation(None, shape.rank) if shape.has_rank else None
 
 
-def _untransposed(x: Any, order: tuple[int, ...]) -> Any:
+def _undo_transpose(x: Any, order: tuple[int, ...]) -> Any:
     """An operand before the transpose; Decline if that needs another transpose."""
     if x is None:
         return None
@@ -271,7 +271,7 @@ def _axis_rule(name: str) -> Callable[..., Any]:
         order = _first_permutation(xs if joins else xs[:1])
         renamed = order[axis % len(order)]
         moved = [
-            _untransposed(x, order) if joins or not i else x for i, x in enumerate(xs)
+            _undo_transpose(x, order) if joins or not i else x for i, x in enumerate(xs)
         ]
         y = operation(*moved, axis=renamed, **attrs)
         return TRANSPOSE(y, perm=order)
@@ -287,7 +287,7 @@ def _axes_rule(name: str) -> Callable[..., Any]:
     def past(x: Any, *, axes: Any, **attrs: Any) -> Any:
         order = _first_permutation([x])
         renamed = sorted(order[axis % len(order)] for axis in axes)
-        y = operation(_untransposed(x, order), axes=tuple(renamed), **attrs)
+        y = operation(_undo_transpose(x, order), axes=tuple(renamed), **attrs)
         return TRANSPOSE(y, perm=order)
 
     past.__name__ = name
@@ -302,7 +302,7 @@ def _reduction_rule(name: str) -> Callable[..., Any]:
         order = _first_permutation([x])
         gone = _static_axes(axes, len(order))
         renamed = sorted(order[axis] for axis in gone)
-        y = operation(_untransposed(x, order), renamed, keepdims=keepdims, **attrs)
+        y = operation(_undo_transpose(x, order), renamed, keepdims=keepdims, **attrs)
         if keepdims:
             return TRANSPOSE(y, perm=order)
         left = [order[axis] for axis in range(len(order)) if axis not in gone]
@@ -329,7 +329,7 @@ def _pad(x: Any, pads: Any, value: Any = None, axes: Any = None, **attrs: Any) -
     renamed = dict(zip([order[axis] for axis in at], pads, strict=True))
     padded = sorted(renamed)
     y = ops.pad(
-        _untransposed(x, order),
+        _undo_transpose(x, order),
         [renamed[axis] for axis in padded],
         value,
         padded,

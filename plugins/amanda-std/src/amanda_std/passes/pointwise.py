@@ -37,7 +37,7 @@ def is_pointwise(
 def _is_pointwise_definition(
     operation: Operation, attrs: tuple[tuple[str, Any], ...], given: tuple[bool, ...]
 ) -> bool:
-    params = operation.form.each(len(given))
+    params = operation.form.params_of(len(given))
     if any(p.kind.role != TENSOR for p in params):
         return False
     dims = [Sym.named("rows"), Sym.named("columns")]

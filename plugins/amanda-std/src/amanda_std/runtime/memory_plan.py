@@ -68,7 +68,7 @@ class MemoryPlan(NamedTuple):
     steps: tuple[PlannedStep, ...]
 
     @property
-    def reused(self) -> int:
+    def reuse_count(self) -> int:
         """How many steps write to existing memory."""
         return sum(step.over is not None for step in self.steps)
 

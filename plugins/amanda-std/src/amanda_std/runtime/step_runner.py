@@ -127,7 +127,7 @@ class StepRunner:
         """The callable of an op, with attributes bound, and the slots it reads."""
         operation = operation_of(op)
         args, attrs = op_arguments(op, lambda port: port)
-        params = operation.form.each(len(args))
+        params = operation.form.params_of(len(args))
         call = operation.implementation(self.kernels)
         if isinstance(call, KernelDispatch):
             types = [a.type for a in args if isinstance(a, OutputPort)]

@@ -100,7 +100,7 @@ def case(index: Index, branches: Bodies, *xs: Anything) -> tuple[Anything, ...]:
     outputs: tuple[Any, ...] = if_(
         here,
         lambda: inline(first, xs),
-        lambda: case(subtract(index, 1), [_detached(b) for b in others], *xs),
+        lambda: case(subtract(index, 1), [_as_function(b) for b in others], *xs),
     )
     return outputs
 
@@ -109,7 +109,7 @@ case.trait(Trait.BRANCHES)
 case.compile_time(lambda op: ("index",) if holds_containers(op) else ())
 
 
-def _detached(body: Any) -> Callable[..., Any]:
+def _as_function(body: Any) -> Callable[..., Any]:
     """A callable that runs a body, when the op itself holds the body."""
     return lambda *xs: inline(body, xs)
 

@@ -166,7 +166,7 @@ class _WindowGeometry:
         ]
         """Padding that makes room for all windows, including cropped ones."""
 
-    def spread(self, part: Any) -> Any:
+    def sum_windows(self, part: Any) -> Any:
         """Sum, over window positions, of what `part` contributes at each."""
         axes = tuple(range(2, len(self.window) + 2))
         full = [m + a + b for m, (a, b) in zip(self.data, self.grown, strict=True)]
@@ -218,7 +218,7 @@ def _(
         return where_(hit, g, g * 0.0)
 
     back = tuple(inverse_permute(range(len(order)), order))
-    return [transpose(windows_.spread(part), perm=back)]
+    return [transpose(windows_.sum_windows(part), perm=back)]
 
 
 @avg_pool.gradient
@@ -230,7 +230,7 @@ def _(g: Any, x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any
     count = windows_.counts(count_pads).astype(x.dtype.numpy)
     weight = divide(g, count)
     back = tuple(inverse_permute(range(len(order)), order))
-    return [transpose(windows_.spread(lambda _: weight), perm=back)]
+    return [transpose(windows_.sum_windows(lambda _: weight), perm=back)]
 
 
 # -- samples -------------------------------------------------------------------

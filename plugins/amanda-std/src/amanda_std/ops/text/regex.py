@@ -21,7 +21,7 @@ _LONGEST = 1 << 16
 @primitive(numpy_only=True, shape=shapes.same_as_first)
 def regex_full_match(x: Text, *, pattern: str) -> Logical:
     """Whether the whole string matches a regular expression"""
-    fits = _compiled(pattern).fullmatch
+    fits = _compile_pattern(pattern).fullmatch
     return map_strings(lambda item: fits(item) is not None, x, "bool")
 
 
@@ -30,12 +30,12 @@ def regex_replace(
     x: Text, *, pattern: str, rewrite: str, everywhere: bool = True
 ) -> Text:
     r"""Replace matches of a regular expression; \1 refers to the first group"""
-    replace, count = _compiled(pattern).sub, 0 if everywhere else 1
+    replace, count = _compile_pattern(pattern).sub, 0 if everywhere else 1
     return map_strings(lambda item: replace(rewrite, item, count=count), x)
 
 
 @lru_cache(64)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     """Compile a pattern that means the same in RE2; reject what only one supports."""
     result = _NOT_IN_RE2.search(pattern)
     if result is not None or len(pattern) > _LONGEST:
