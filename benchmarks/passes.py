@@ -147,7 +147,7 @@ def measure_chain(count: int, rounds: int) -> list[str]:
     (large,) = built
     building /= len(large)
     copy_time, small_costs = copy_seconds(large, rounds), measure_passes(small, rounds)
-    print(f"{len(large):,} ops; processor time, best of {rounds}")
+    print(f"{len(large):,} ops; CPU time, best of {rounds}")
     print(f"copying takes {copy_time / len(large) * 1e6:.2f} us per op, ", end="")
     print(f"building {building * 1e6:.2f} us")
     print(f"{'':16}{'over a copy':>12}{'again':>8}{'growth':>8}{'replaced':>10}"
