@@ -107,9 +107,8 @@ def _clone_part(
     copy = _copy_fields(graph, memo)
     for port in graph._parameters:
         if port in needed:
-            made = copy.parameter(port.type, port.name)
-            memo[port] = made
-            _copy_port(port, made)
+            memo[port] = copy.parameter(port.type, port.name)
+            _copy_port(port, memo[port])
     later: Pending = []
     _copy_ops(graph, copy, ops, memo, rename, later)
     _copy_contents(later, memo, rename)
@@ -137,10 +136,10 @@ def _empty_copy(graph: Graph, memo: Memo) -> Graph:
     """A graph with the same fields and ports, without ops."""
     copy = _copy_fields(graph, memo)
     for port in graph._parameters:
-        made = copy.parameter(port.type, port.name)
-        memo[port] = made
+        parameter = copy.parameter(port.type, port.name)
+        memo[port] = parameter
         if port in graph._parameter_marks:
-            copy._parameter_marks[made] = set(graph._parameter_marks[port])
+            copy._parameter_marks[parameter] = set(graph._parameter_marks[port])
     copy._results.extend([None] * len(graph._results))
     copy.outputs = tuple([OutputPort(copy, i) for i in range(len(graph.outputs))])
     for old, new in zip(graph.outputs, copy.outputs, strict=True):
@@ -179,10 +178,10 @@ def _copy_contents(todo: Pending, memo: Memo, rename: str) -> None:
     for old, new in todo:  # grows during iteration
         _copy_ops(old, new, list(old), memo, rename, todo)
         for i, value in enumerate(old._results):
-            made = _copied_value(memo, value)
-            if made is not None:
-                new._results.put(i, made)
-                attach(made, new)
+            result = _copied_value(memo, value)
+            if result is not None:
+                new._results.put(i, result)
+                attach(result, new)
         _copy_boundary(old, new, memo)
 
 
@@ -198,33 +197,33 @@ def _copy_ops(
     controlled: list[Op] = []
     keeps_names = rename == "{name}"
     for op in ops:
-        made = _empty_copy(op, memo) if op.is_graph else _copy_op(op, memo)  # type: ignore[arg-type]
+        new_op = _empty_copy(op, memo) if op.is_graph else _copy_op(op, memo)  # type: ignore[arg-type]
         name = op.name
         if name is not None:
             name = name if keeps_names else rename.format(name=name)
             name = fresh_name(new, name)
         inputs: list[OutputPort | None] = []
         for i, value in enumerate(op._inputs):
-            made_input = memo.get(value)
-            if made_input is None and value is not None and value not in memo:
+            new_input = memo.get(value)
+            if new_input is None and value is not None and value not in memo:
                 if value.graph is old:
-                    backward.append((made, i, value))
+                    backward.append((new_op, i, value))
                 else:
-                    made_input = value  # a capture from outside of the copied graph
-            inputs.append(made_input)
-        made._inputs = sinks(inputs)
-        made.name = None
-        _append(new, made, name)
+                    new_input = value  # a capture from outside of the copied graph
+            inputs.append(new_input)
+        new_op._inputs = sinks(inputs)
+        new_op.name = None
+        _append(new, new_op, name)
         if op.is_graph:
-            later.append((op, made))  # type: ignore[arg-type]
+            later.append((op, new_op))  # type: ignore[arg-type]
         more = op.side_record
         if more is not None:
             if more.bodies:
-                _add_empty_bodies(op, made, memo, later)
+                _add_empty_bodies(op, new_op, memo, later)
             if more.control:
                 controlled.append(op)
-    for made, i, value in backward:
-        made._connect(i, memo[value])
+    for new_op, i, value in backward:
+        new_op._connect(i, memo[value])
     copied = set(ops) if controlled else ()
     for op in controlled:
         extras = op._side.extras or {}
@@ -240,21 +239,21 @@ def _copied_value(memo: Memo, value: OutputPort | None) -> OutputPort | None:
 
 
 def _copy_op(op: Op, memo: Memo) -> Op:
-    made = Op(op.type, None, op._attrs, len(op.outputs))
-    for old, new in zip(op.outputs, made.outputs, strict=True):
+    new_op = Op(op.type, None, op._attrs, len(op.outputs))
+    for old, new in zip(op.outputs, new_op.outputs, strict=True):
         new.name, new.type = old.name, old.type
         memo[old] = new
     if op.side_record is not None:
-        _copy_side(op, made)
+        _copy_side(op, new_op)
     if type(memo) is not InternalMemo or not op.outputs:
-        memo[op] = made
-    return made
+        memo[op] = new_op
+    return new_op
 
 
 def _copy_of(memo: Memo, op: Op) -> Op:
     """The copy of an op."""
-    made = memo.get(op)
-    return made if made is not None else memo[op.outputs[0]].op  # type: ignore[no-any-return]
+    new_op = memo.get(op)
+    return new_op if new_op is not None else memo[op.outputs[0]].op  # type: ignore[no-any-return]
 
 
 def _append(graph: Graph, op: Op, name: str | None) -> None:
@@ -272,13 +271,13 @@ def _append(graph: Graph, op: Op, name: str | None) -> None:
     _order.link(graph, op, graph._last if point is None else point._prev)
 
 
-def _add_empty_bodies(op: Op, made: Op, memo: Memo, later: Pending) -> None:
-    side = made._side
+def _add_empty_bodies(op: Op, new_op: Op, memo: Memo, later: Pending) -> None:
+    side = new_op._side
     side.bodies = {}
     for key, body in op.bodies.items():
         copy = _empty_copy(body, memo)
         side.bodies[key] = copy
-        copy.holder, copy.body_name = made, key
+        copy.holder, copy.body_name = new_op, key
         later.append((body, copy))
 
 

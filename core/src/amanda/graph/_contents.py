@@ -422,9 +422,9 @@ class Contents(Op):
     def _sinks(self, inner: bool, /) -> Sinks:
         return self._results if inner else self._inputs
 
-    def _places(self, value: OutputPort) -> list[InputPort]:
+    def _reading_ports(self, value: OutputPort) -> list[InputPort]:
         inner = [InputPort(self, i, True) for i in self._results.places(value)]
-        return super()._places(value) + inner
+        return super()._reading_ports(value) + inner
 
     def _put(self, i: int, value: OutputPort | None, inner: bool, /) -> None:
         if inner:

@@ -64,7 +64,7 @@ class Graph(Contents):
         self._attach(op, inputs)
         if bodies or namespace is not None or feedback:
             try:
-                self._equip(op, bodies, namespace, feedback)
+                self._set_side_fields(op, bodies, namespace, feedback)
             except BaseException:
                 _detach(op, inputs)
                 raise
@@ -81,7 +81,7 @@ class Graph(Contents):
     def _attach(self, op: Op, inputs: Sequence[OutputPort | None]) -> None:
         """Register the op as a user of its inputs, which must be visible to it."""
         point = self._point
-        place = None if point is None or not self._labelled else point._order
+        limit = None if point is None or not self._labelled else point._order
         read = 0
         try:
             for value in inputs:
@@ -91,7 +91,7 @@ class Graph(Contents):
                     if (owner.graph if inside else owner) is not self or (
                         point is not None
                         and inside
-                        and (place is None or owner._order >= place)  # type: ignore[operator]
+                        and (limit is None or owner._order >= limit)  # type: ignore[operator]
                     ):
                         self._allow(value, point)
                     users = value._users
@@ -103,10 +103,12 @@ class Graph(Contents):
         except BaseException:
             _detach(op, inputs[:read])
             if not isinstance(inputs[read], OutputPort | None):
-                raise self._no_value(op, inputs, read) from None
+                raise self._invalid_input_error(op, inputs, read) from None
             raise
 
-    def _no_value(self, op: Op, inputs: Sequence[object], i: int) -> GraphError:
+    def _invalid_input_error(
+        self, op: Op, inputs: Sequence[object], i: int
+    ) -> GraphError:
         got = inputs[i]
         hint = "use its .output, or .outputs[i]" if isinstance(got, Op) else None
         return GraphError(
@@ -116,7 +118,7 @@ class Graph(Contents):
             hint=hint,
         )
 
-    def _equip(
+    def _set_side_fields(
         self,
         op: Op,
         bodies: Mapping[str, Graph] | None,
@@ -126,7 +128,7 @@ class Graph(Contents):
         held: list[Graph] = []
         try:
             for key, body in (bodies or {}).items():
-                self._take(op, body)
+                self._check_can_contain(op, body)
                 if self._point is not None:
                     self._order_captures(body, self._point)
                 body.holder, body.body_name, body.outer = op, key, None
@@ -143,7 +145,7 @@ class Graph(Contents):
         self, graph: Graph, inputs: Sequence[OutputPort | None] = ()
     ) -> Graph:
         """Add a graph as an op; its ports are its parameters and results."""
-        self._take(self, graph)
+        self._check_can_contain(self, graph)
         if graph.name is not None and graph.name in self._names:
             raise self._duplicate_name_error(graph.name)
         if len(inputs) > len(graph._parameters):
@@ -171,7 +173,7 @@ class Graph(Contents):
             self._note("add", graph, repr(graph))
         return graph
 
-    def _take(self, holder: Op, body: Graph) -> None:
+    def _check_can_contain(self, holder: Op, body: Graph) -> None:
         """Raise an error unless `holder`, an op here, may contain the graph."""
         if body.holder is not None or body.graph is not None or body.owner is not None:
             raise GraphError(
@@ -182,7 +184,7 @@ class Graph(Contents):
         if body.outer is not None and body.outer is not self:
             raise GraphError(
                 f"{body.label} was built for {body.outer.label}",
-                got=f"a place in {self.label}",
+                got=f"it is used in {self.label}",
             )
         if body is self or (body._count and self._is_within(body)):
             raise GraphError(f"{body.label} would contain itself", who=holder.label)
@@ -193,11 +195,11 @@ class Graph(Contents):
                 hint="move them to the root graph first",
             )
 
-    def _hold(self, op: Op, key: str, body: Graph) -> None:
+    def _add_body(self, op: Op, key: str, body: Graph) -> None:
         side = op._side
         if side.bodies and key in side.bodies:
             raise DuplicateNameError(f"{op.label} has a body named {key!r} already")
-        self._take(op, body)
+        self._check_can_contain(op, body)
         if body.outer is not None:
             self._order_captures(body, op)
         if side.bodies is None:
@@ -207,10 +209,11 @@ class Graph(Contents):
         if self._log is not None:
             self._note("body", op, key)
 
-    def _order_captures(self, body: Graph, place: Op) -> None:
+    def _order_captures(self, body: Graph, reader: Op) -> None:
+        """Order `reader`, which holds the body, after the values the body captures."""
         for value in body.captures:
             if value.graph is self and not _order.imposes_no_order(value.op, value):
-                _order.order_edge(self, value.op, place)
+                _order.order_edge(self, value.op, reader)
 
     def constant(self, tensor: Tensor, name: str | None = None) -> Op:
         """Add a constant: an op of the core, the same in every namespace."""
@@ -223,15 +226,11 @@ class Graph(Contents):
         port = Parameter(self, len(self._parameters))
         port.type, port.name = type, name
         self._parameters.append(port)
-        self._inputs = (
-            sinks((*self._inputs, None)) if len(self._inputs) <= 32 else (self._grown())
-        )
+        if isinstance(self._inputs, Wide):
+            self._inputs.add(None)
+        else:
+            self._inputs = sinks((*self._inputs, None))
         return port
-
-    def _grown(self) -> Wide:
-        assert isinstance(self._inputs, Wide)
-        self._inputs.add(None)
-        return self._inputs
 
     def result(self, value: OutputPort | None, name: str | None = None) -> InputPort:
         """Append a result: an output of the graph."""
@@ -259,7 +258,7 @@ class Graph(Contents):
             raise GraphError(
                 f"{graph.label} may capture values, so it cannot be a function"
             )
-        self._take(self, graph)
+        self._check_can_contain(self, graph)
         graph.owner = self
         self._functions[name] = graph
         return graph

@@ -75,12 +75,12 @@ class SideRecord:
     @property
     def is_silent(self) -> bool:
         """Whether all fields are empty."""
-        told = (self.control, self.controlled, self.bodies, self.input_names)
+        links = (self.control, self.controlled, self.bodies, self.input_names)
         return not (
             self.namespace is not None
             or self.feedback
             or self.provenance
-            or any(told)
+            or any(links)
             or any((self.marks or {}).values())
             or any((self.extras or {}).values())
         )
@@ -195,7 +195,7 @@ class Op:
         for i in range(len(self._inputs)):
             if self._input_name(i, False) == key:
                 return InputPort(self, i)
-        raise self._no_port("input", key, [p.name for p in self.input_ports])
+        raise self._missing_port_error("input", key, [p.name for p in self.input_ports])
 
     def output_port(self, key: str | int) -> OutputPort | ControlPort:
         """The output port of this name or index; -1 or `^control` for control edges."""
@@ -206,9 +206,9 @@ class Op:
         for port in self.outputs:
             if port.name == key:
                 return port
-        raise self._no_port("output", key, [p.name for p in self.outputs])
+        raise self._missing_port_error("output", key, [p.name for p in self.outputs])
 
-    def _no_port(
+    def _missing_port_error(
         self, kind: str, key: str | int, names: Sequence[str | None]
     ) -> GraphError:
         known = [name or str(i) for i, name in enumerate(names[:20])]
@@ -345,7 +345,9 @@ class Op:
     def remove_input(self, i: int) -> None:
         """Remove an input; later ones move down."""
         if not 0 <= i < len(self._inputs):
-            raise self._no_port("input", i, [p.name for p in self.input_ports])
+            raise self._missing_port_error(
+                "input", i, [p.name for p in self.input_ports]
+            )
         self._connect(i, None)
         self._cut_input(i)
 
@@ -385,7 +387,7 @@ class Op:
         """Set a body of this op."""
         if self.graph is None:
             raise GraphError(f"{self.label} is in no graph")
-        self.graph._hold(self, key, body)
+        self.graph._add_body(self, key, body)
 
     # -- for ports and graphs --------------------------------------------------
 
@@ -402,7 +404,7 @@ class Op:
     def _sinks(self, _inner: bool, /) -> Sinks:
         return self._inputs
 
-    def _places(self, value: OutputPort) -> list[InputPort]:
+    def _reading_ports(self, value: OutputPort) -> list[InputPort]:
         """The input ports of this op that read `value`."""
         return [InputPort(self, i) for i in places(self._inputs, value)]
 

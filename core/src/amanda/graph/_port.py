@@ -53,7 +53,7 @@ class OutputPort:
             if kind is not dict and held.__class__ is tuple and not op.is_graph:
                 ports.append(_new_tuple(InputPort, (op, held.index(self), False)))
             else:
-                ports += op._places(self)
+                ports += op._reading_ports(self)
         return ports
 
     @property
