@@ -57,7 +57,7 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "note.txt")
-    ...     with replacing(path) as file:
+    ...     with replace_file(path) as file:
     ...         _ = file.write(b"whole")
     ...     path.read_bytes()
     b'whole'

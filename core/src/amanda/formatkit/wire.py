@@ -54,7 +54,7 @@ _ONE = tuple(bytes([i]) for i in range(128))  # the usual varints
 def encode_varint(value: int) -> bytes:
     """Encode an unsigned integer of at most 64 bits.
 
-    >>> varint(1), varint(300)
+    >>> encode_varint(1), encode_varint(300)
     (b'\\x01', b'\\xac\\x02')
     """
     if value < 128:
@@ -139,7 +139,8 @@ def iter_fields(
 ) -> Iterator[tuple[int, int, int, int]]:
     """Iterate over fields as (number, wire type, start, end) of their values.
 
-    >>> [*fields(key(1, VARINT) + varint(300) + delimited(2, b"ab"))]
+    >>> raw = encode_key(1, VARINT) + encode_varint(300) + encode_field(2, b"ab")
+    >>> [*iter_fields(raw)]
     [(1, 0, 1, 3), (2, 2, 5, 7)]
     """
     stop = len(data) if stop is None else stop

@@ -60,7 +60,7 @@ class StoredWeight(NamedTuple):
 def stored_type(dtype: str, shape: Sequence[int], size: int) -> tuple[str, list[int]]:
     """Dtype and shape in the layout; bytes where it lacks the dtype.
 
-    >>> stored_as("float32", (2, 3), 24), stored_as("int4", (3,), 2)
+    >>> stored_type("float32", (2, 3), 24), stored_type("int4", (3,), 2)
     (('F32', [2, 3]), ('U8', [2]))
     """
     name = _NAMES.get(dtype)

@@ -28,7 +28,7 @@ _KEYS = frozenset({"dtype", "shape", "values", "splat", "strings", "data"})
 def tensor_to_data(tensor: Tensor) -> dict[str, Plain]:
     """A tensor as plain data.
 
-    >>> plain_tensor(Tensor.of([0.5, 1], "float32"))
+    >>> tensor_to_data(Tensor.of([0.5, 1], "float32"))
     {'dtype': 'float32', 'shape': [2], 'values': [0.5, 1.0]}
     """
     dtype = tensor.dtype

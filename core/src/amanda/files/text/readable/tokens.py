@@ -45,7 +45,7 @@ def is_bare_name(text: str) -> bool:
 def format_key(text: str) -> str:
     """A name where only names can be: unquoted if possible.
 
-    >>> key("conv1.weight"), key("a b"), key("_")
+    >>> format_key("conv1.weight"), format_key("a b"), format_key("_")
     ('conv1.weight', '"a b"', '"_"')
     """
     return text if is_bare_name(text) else escape_text(text)

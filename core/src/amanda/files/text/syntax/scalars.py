@@ -63,7 +63,7 @@ _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 def resolve_scalar(text: str) -> Scalar:
     """The value of a plain (unquoted, untagged) scalar.
 
-    >>> [resolved(text) for text in ("no", "0x10", "1e5", "~", "-.inf", "1:30")]
+    >>> [resolve_scalar(text) for text in ("no", "0x10", "1e5", "~", "-.inf", "1:30")]
     ['no', 16, 100000.0, None, -inf, '1:30']
     """
     if text in _WORDS:
@@ -93,7 +93,7 @@ def parse_number(text: str) -> int | float | None:
 def format_float(value: float) -> str:
     """A float that both YAML 1.1 and 1.2 read back exactly.
 
-    >>> shown_float(1e16), shown_float(-0.0), shown_float(float("nan"))
+    >>> format_float(1e16), format_float(-0.0), format_float(float("nan"))
     ('1.0e+16', '-0.0', '.nan')
     """
     if value != value:
@@ -109,7 +109,7 @@ def format_float(value: float) -> str:
 def format_text(text: str, flow: bool) -> str:
     """A string as a YAML scalar: unquoted where that is unambiguous.
 
-    >>> shown_text("dense/MatMul", True), shown_text("no", True)
+    >>> format_text("dense/MatMul", True), format_text("no", True)
     ('dense/MatMul', '"no"')
     """
     if (
