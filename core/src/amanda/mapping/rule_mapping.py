@@ -12,8 +12,9 @@ from amanda.errors import ConversionError, UsageError
 from amanda.graph import Graph, Op, bulk
 from amanda.mapping.engine.conversion_run import ConversionRun
 from amanda.mapping.engine.program import RuleProgram
+from amanda.mapping.routes.plan import expect_no_gaps
 from amanda.mapping.routes.report import Conversion, Report, merge_conversions
-from amanda.mapping.routes.route import GapMet, gap_error
+from amanda.mapping.routes.route import GapMet
 from amanda.mapping.rules.rule_set import RuleSet
 from amanda.mapping.side import Side
 
@@ -58,9 +59,7 @@ class RuleMapping:
     ) -> Graph:
         """The graph in the namespace `to`; ConversionError with every gap."""
         done = self.conversion(graph, to, keep_foreign=keep_foreign, gap_met=gap_met)
-        if done.report.gaps and not keep_foreign:
-            raise gap_error(done.report.gaps, done.report.source, done.report.target)
-        return done.graph
+        return expect_no_gaps(done, keep_foreign=keep_foreign)
 
     def conversion(
         self,

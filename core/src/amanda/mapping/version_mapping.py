@@ -22,8 +22,9 @@ from amanda.errors import ConversionError
 from amanda.graph import CORE, Graph, Op, OutputPort, bulk, copy_ops
 from amanda.mapping.engine.conversion_run import ConversionRun
 from amanda.mapping.hub_mapping import HubMapping
+from amanda.mapping.routes.plan import expect_no_gaps
 from amanda.mapping.routes.report import Conversion, Report, op_location
-from amanda.mapping.routes.route import Gap, GapMet, gap_error
+from amanda.mapping.routes.route import Gap, GapMet
 from amanda.mapping.rule_mapping import RuleMapping
 from amanda.mapping.rules.functions import FunctionRule
 from amanda.mapping.rules.rule_set import RuleSet
@@ -63,9 +64,7 @@ class VersionMapping:
     ) -> Graph:
         """The graph at the version of `to`; ConversionError with every gap."""
         done = self.conversion(graph, to, keep_foreign=keep_foreign, gap_met=gap_met)
-        if done.report.gaps and not keep_foreign:
-            raise gap_error(done.report.gaps, done.report.source, done.report.target)
-        return done.graph
+        return expect_no_gaps(done, keep_foreign=keep_foreign)
 
     def conversion(
         self,

@@ -49,10 +49,8 @@ def _home(op: Op) -> str:
 
 def _convert_opset(function: Graph, to: str) -> Graph:
     """The function at the opset of its caller."""
-    from amanda.mapping import gap_error
+    from amanda.mapping import expect_no_gaps
     from amanda_onnx.mapping.opset_conversion import MAPPING_OF_OPSETS
 
     done = MAPPING_OF_OPSETS.conversion(function, to)
-    if done.report.gaps:
-        raise gap_error(done.report.gaps, done.report.source, to)
-    return done.graph
+    return expect_no_gaps(done, keep_foreign=False)
