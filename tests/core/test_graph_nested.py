@@ -10,6 +10,8 @@ from amanda.errors import (
     InUseError,
 )
 from amanda.graph import ControlPort, Edge, Graph, InputPort, Op
+from amanda.passes import inline
+from amanda.types import parse_type
 
 
 def layer() -> Graph:
@@ -300,3 +302,17 @@ def test_a_chain_has_no_recursion_limit() -> None:
         graph.replace(op, [first])
     assert handle.resolve() is first
     assert len(graph) == 0
+
+
+def test_one_run_of_the_pass_inlines_every_level() -> None:
+    inner = layer()
+    for depth in range(4):
+        outer = Graph(name=f"level{depth}")
+        x, y = outer.parameter(), outer.parameter()
+        outer.add_graph(inner, [x, y])
+        inner.output.type = parse_type("float32[3]")
+        outer.result(inner.output)
+        inner = outer
+    assert inline(inner) == 4
+    assert [op.type for op in inner] == ["f", "g"]
+    assert str(inner["g"].output.type) == "float32[3]"

@@ -128,7 +128,7 @@ def test_everything_that_does_not_fit_is_told_at_once():
     graph.add("Relu", [x], {"big": 1 << 70, "wide": 1e300}, name="d")
     inner = Graph(name="e")
     inner.parameter()
-    graph.add_graph(inner, [x])
+    graph.add_graph(inner, [x]).input_ports[0].edge_attrs["unit"] = "m"
     first.output.attrs["layout"] = "NC*"
     graph.constant(Tensor.of(np.ones(2, "complex64")), name="fine")
     quantized = Quantized("int8", scale=0.5)

@@ -407,3 +407,10 @@ def test_what_no_graphdef_can_hold(tmp_path: Path) -> None:
         "a GraphDef has no inputs, results and entries",
         "Neg 'y': TensorFlow has no attribute values of this type (dict)",
     )
+
+
+def test_a_nested_graph_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    graph = Graph(amanda.namespace("tensorflow").name)
+    graph.add_graph(Graph(name="block"))
+    with pytest.raises(FormatError, match=r"'block'.*improve\(graph, \"inline\"\)"):
+        written(graph, tmp_path)

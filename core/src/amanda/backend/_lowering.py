@@ -33,12 +33,16 @@ def lower_for_backend(graph: Graph, supports: Callable[[Op], object]) -> Lowered
     from amanda.passes import inline
 
     problems = refusals(graph, supports)
-    definitions = definitions_of(graph.namespace) if problems else None
-    if definitions is None:
+    if not problems:
         return Lowered(graph, problems)
-    typed = graph.clone()
-    if any(isinstance(op, Graph) and supports(op) is not True for op in typed.walk()):
+    typed = graph
+    if any(isinstance(op, Graph) and supports(op) is not True for op in graph.walk()):
+        typed = graph.clone()
         inline(typed)
+    definitions = definitions_of(graph.namespace)
+    if definitions is None:
+        return Lowered(typed, refusals(typed, supports))
+    typed = graph.clone() if typed is graph else typed
     definitions.infer(typed)
     definitions.fold(typed)
     lowered, unlowered = _lowered_copy(typed, supports, frozenset())

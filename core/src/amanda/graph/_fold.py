@@ -25,8 +25,11 @@ def inline(graph: Graph, inner: Graph) -> list[OutputPort | None]:
         raise GraphError(f"{inner.label} is not a nested graph of {graph.label}")
     memo: dict[Any, Any] = {}
     ops = list(inner)
-    with graph.before(inner):
+    with graph.before(inner._next):  # a loop over the ops visits the copies, too
         values = graph.paste(inner, inner.inputs, memo=memo)
+    for port, value in zip(inner.outputs, values, strict=True):
+        if value is not None and value.type is None:
+            value.type = port.type
     graph.replace(inner, values, INLINE)
     for op in ops:
         _set_forward(op, memo, INLINE)

@@ -41,6 +41,11 @@ class Backend:
         """True, or why the op is not supported."""
         from amanda_onnxruntime.runtime_info import op_schemas, version
 
+        if isinstance(op, Graph):
+            return (
+                "onnxruntime has no nested graphs as ops; one without control edges "
+                "is inlined"
+            )
         codec = onnx_format()
         domain, _ = codec.domain(op)
         if (domain, op.type) in op_schemas() or codec.called_function(op) is not None:

@@ -52,8 +52,13 @@ class NodeWriter:
     def _node(self, op: Op, spelling: Spelling) -> MessageChunks:
         facts = NODE_RECORDS.of(op)
         is_constant = op.type == CONSTANT and op.own_namespace == CORE
-        if op.bodies or isinstance(op, Graph) or op.type is None:
-            raise FormatError("a GraphDef has no nested graphs")
+        if isinstance(op, Graph):
+            raise FormatError(
+                "a GraphDef has no nested graphs as ops",
+                got='amanda.improve(graph, "inline") inlines them',
+            )
+        if op.bodies or op.type is None:
+            raise FormatError("a GraphDef has no bodies, and no ops without a type")
         if op.own_namespace not in (None, CORE) or (
             op.own_namespace == CORE and not is_constant
         ):

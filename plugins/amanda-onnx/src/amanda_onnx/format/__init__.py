@@ -46,6 +46,7 @@ class Format:
         split: int | None = None,
         alignment: int = 4096,
         ir_version: int | None = None,
+        subgraphs: str = "functions",
     ) -> None:
         """Write a file, and its weights beside it (`NAME.data`) as external data.
 
@@ -55,24 +56,35 @@ class Format:
         - `split`: the maximum bytes of one such file; a larger weight has its own
         - `alignment`: of each weight in such a file, in bytes
         - `ir_version`: written instead of the model's own
+        - `subgraphs`: what nested graphs become: local "functions", or "inline"
         """
         from amanda_onnx.format.external_data import ExternalDataOptions
+        from amanda_onnx.format.subgraphs import without_subgraphs
         from amanda_onnx.format.writer import write_model
 
         path = Path(path)
         with file_errors(path):
             if path.suffix.lower() in SUFFIXES:
-                write_text_model(self.dumps(graph, ir_version=ir_version), path)
+                raw = self.dumps(graph, ir_version=ir_version, subgraphs=subgraphs)
+                write_text_model(raw, path)
                 return
             location = f"{path.name}.data"
             options = ExternalDataOptions(location, threshold, alignment, split)
+            graph = without_subgraphs(graph, subgraphs)
             write_model(graph, path, external, options, ir_version)
 
-    def dumps(self, graph: Graph, *, ir_version: int | None = None) -> bytes:
+    def dumps(
+        self,
+        graph: Graph,
+        *,
+        ir_version: int | None = None,
+        subgraphs: str = "functions",
+    ) -> bytes:
         """The bytes of a file with all weights inside."""
+        from amanda_onnx.format.subgraphs import without_subgraphs
         from amanda_onnx.format.writer import check_size, model_chunks
 
-        chunks = model_chunks(graph, None, ir_version)
+        chunks = model_chunks(without_subgraphs(graph, subgraphs), None, ir_version)
         check_size(chunks)
         out = io.BytesIO()
         chunks.write(out)

@@ -14,6 +14,7 @@ from amanda_onnx.format.attribute_reader import CODES, FIELDS
 from amanda_onnx.format.attribute_writer import attribute_chunks
 from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_metadata import NOTES_KEY, notes_of
+from amanda_onnx.format.subgraphs import subgraph_fault
 from amanda_onnx.format.tensor_writer import string_entries
 
 if TYPE_CHECKING:
@@ -201,7 +202,9 @@ class NodeWriter:
     def _refuse_rare(self, op: Op) -> None:
         """Refuse what an op may have and a node cannot."""
         if isinstance(op, Graph):
-            raise FormatError("ONNX has no nested graphs as ops")
+            raise FormatError(
+                "a subgraph that can be no local function", got=subgraph_fault(op)
+            )
         if op.type is None:
             raise FormatError("an op without a type")
         if op.control_inputs:
@@ -328,7 +331,7 @@ class NodeWriter:
 
 def _may_be_constant(op: Op) -> bool:
     """Whether an op may be a constant or has rare parts; called for every op."""
-    return op.side_record is not None or op.type == "Constant"
+    return op.side_record is not None or op.type == "Constant" or op.is_graph
 
 
 def _describe_error(error: AmandaError) -> str:

@@ -125,9 +125,7 @@ class ModelWriter:
                 hint="amanda.convert(graph, 'onnx') first",
             )
         self._imports = _with_default(root.imports, found[1])
-        self._ir = (
-            ir_version or notes.get("ir_version") or self._default_ir_version(found[1])
-        )
+        self._ir = ir_version or self._own_ir_version(notes, found[1])
         if root.entries:
             self.problems.append("ONNX has no named entries")
         self._refuse_attrs(root)
@@ -154,11 +152,11 @@ class ModelWriter:
                 got=f"{version} and {known}",
             )
 
-    def _default_ir_version(self, opset: int) -> int:
-        """The IR version of a model that has none recorded."""
+    def _own_ir_version(self, notes: Mapping[str, Any], opset: int) -> int:
+        """The recorded IR version, or the oldest one that has the model's parts."""
         older = [ir for version, ir in IR_OF_OPSET.items() if version <= opset]
-        with_functions = _IR_FUNCTIONS if self.root.functions else 0
-        return max(*older, with_functions, _IR_MINIMUM)
+        own: int = notes.get("ir_version") or max(*older, _IR_MINIMUM)
+        return max(own, _IR_FUNCTIONS) if self.root.functions else own
 
     def _refuse_attrs(self, graph: Graph) -> None:
         known = (NOTES_KEY, MODEL_KEY)
