@@ -16,6 +16,7 @@ from amanda.graph import Graph, OutputPort
 from amanda.host import host_in_use
 from amanda.types import OptionalType, SequenceType, TensorType, TupleType
 from amanda_jax.compile.code import BuildContext, CompiledCode
+from amanda_jax.compile.compilation_counter import CompilationCounter
 from amanda_jax.compile.disk_cache import DiskCache
 from amanda_jax.compile.jitted_program import NoArrayError, TracedProgram
 from amanda_jax.compile.partition import compile_graph
@@ -47,7 +48,8 @@ class Report(NamedTuple):
     pieces: int
     """How many of them one call runs."""
     compilations: int
-    """How many times one of them was compiled, for new shapes or values."""
+    """How many times XLA compiled in all calls so far: programs for new shapes or
+    values, and ops that Python ran one by one."""
     weight_bytes: int
     decided_by: tuple[str, ...]
     """The values that programs are specialized on, besides the shapes of the feeds."""
@@ -59,6 +61,8 @@ class Report(NamedTuple):
     """Ops that XLA does not run, and how many times each ran."""
     dynamic_sizes: Mapping[str, int]
     """Ops that XLA runs at the maximum size and Python cuts, with their counts."""
+    python_ops: int = 0
+    """How many times Python ran an op: `outside`, `dynamic_sizes` and control flow."""
     buckets: Mapping[str, int] = {}
     """The sizes that inputs were padded to, with the number of calls."""
     ports: Sequence[Any] = ()
@@ -71,6 +75,7 @@ class Report(NamedTuple):
         lines = [
             f"on {self.device}: {self.programs} programs, {self.pieces} in a call, "
             f"{self.compilations} compilations, {self.weight_bytes} bytes of weights",
+            *([f"Python ran {self.python_ops} ops"] if self.python_ops else ()),
             *(f"a program for each value of {name}" for name in self.decided_by),
             *self.control_flow,
             *(f"driven by Python: {label}" for label in self.python_driven),
@@ -119,6 +124,7 @@ class Executable:
             self._weights, settings, surroundings, compile_graph, cache
         )
         self._code = self._compile(prepared, self._build)
+        self._compilations = CompilationCounter()
         self._names = _port_names(prepared)
         self._as_numpy = settings.results == "numpy"
         self._dtypes = [_feed_dtype(port) for port in prepared.parameters]
@@ -153,20 +159,27 @@ class Executable:
         """
         del out
         values = tuple(feeds.values())
-        direct_call = self._direct_call
-        results: Sequence[Any]
-        if direct_call is None:
-            results = self._run(values)
-        else:
-            try:
-                results = direct_call(*values)
-            except (AmandaError, TypeError, ValueError):
-                results = self._run(values)
+        token = self._compilations.start()
+        try:
+            results = self._call_directly(values)
+        finally:
+            self._compilations.stop(token)
         if self._as_numpy:
             return self._to_numpy(results)
         if countOf(map(type, values), _ARRAY) != self._count:
             # JAX may still read feeds that the caller may write to
             _block_until_ready(results)
+        return results
+
+    def _call_directly(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Run without further checks, where that is possible."""
+        direct_call = self._direct_call
+        if direct_call is None:
+            return self._run(values)
+        try:
+            results: Sequence[Any] = direct_call(*values)
+        except (AmandaError, TypeError, ValueError):
+            return self._run(values)
         return results
 
     def _run(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -214,13 +227,14 @@ class Executable:
             str(self._weights.device),
             len(self._programs()),
             self._code.program_count,
-            sum(part.compilations for part in parts),
+            self._compilations.count,
             self._weights.nbytes,
             tuple(dict.fromkeys(name for each in details for name in each.decided_by)),
             tuple(dict.fromkeys(note for each in details for note in each.notes)),
             tuple(dict.fromkeys(why for each in details for why in each.python_driven)),
             dict(outside),
             dict(dynamic_sizes),
+            sum(each.python_ops for each in details),
             {size: n for each in details for size, n in each.buckets.items()},
             disk_cache=dict(cache.counts if cache else {}),
         )

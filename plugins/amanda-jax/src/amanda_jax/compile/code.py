@@ -31,6 +31,7 @@ class CodeDetails(NamedTuple):
     python_driven: Sequence[str] = ()
     outside: Mapping[str, int] = {}
     dynamic_sizes: Mapping[str, int] = {}
+    python_ops: int = 0
     buckets: Mapping[str, int] = {}
 
 

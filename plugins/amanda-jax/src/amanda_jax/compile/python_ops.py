@@ -62,17 +62,20 @@ class PythonOps(CompiledCode):
         self._outside: Counter[str] = Counter()
         self._dynamic_sizes: Counter[str] = Counter()
         self._python_driven: list[str] = []
+        self._runs = [0] * len(self._steps.steps)
+        """How many times each step ran."""
         ops = [op for op in graph if not op.is_constant]
         why = iter(reasons)
         for i, op in enumerate(ops):
             step = self._steps.steps[i]
+            call = partial(_count_and_call, self._runs, i, step.call)
             if op.bodies or isinstance(op, Graph):
                 self._python_driven.append(f"{step.label}: {next(why, '')}")
-                continue
-            is_dynamic = op.type in dynamic_shapes.KERNELS
-            counts = self._dynamic_sizes if is_dynamic else self._outside
-            counts[step.label] = 0
-            call = partial(_count_and_call, counts, step.label, step.call)
+            else:
+                is_dynamic = op.type in dynamic_shapes.KERNELS
+                counts = self._dynamic_sizes if is_dynamic else self._outside
+                counts[step.label] = 0
+                call = partial(_count_and_call, counts, step.label, call)
             self._steps.steps[i] = step._replace(call=call)
 
     def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
@@ -99,16 +102,15 @@ class PythonOps(CompiledCode):
             python_driven=self._python_driven,
             outside=self._outside,
             dynamic_sizes=self._dynamic_sizes,
+            python_ops=sum(self._runs),
         )
 
     def children(self) -> Sequence[CompiledCode]:
         return [body.code for body in self._steps.bodies]
 
 
-def _count_and_call(
-    counts: Counter[str], label: str, call: Callable[..., Any], *args: Any
-) -> Any:
-    counts[label] += 1
+def _count_and_call(counts: Any, key: Any, call: Callable[..., Any], *args: Any) -> Any:
+    counts[key] += 1
     return call(*args)
 
 

@@ -66,8 +66,7 @@ class SpecializedCode(CompiledCode):
             if program is None:
                 program = self._programs[key] = self._compile_for(values)
                 if len(self._programs) > self._build.settings.programs:
-                    _, dropped = self._programs.popitem(last=False)
-                    self.compilations += sum(p.compilations for p in dropped.walk())
+                    self._programs.popitem(last=False)
             else:
                 self._programs.move_to_end(key)
             return program

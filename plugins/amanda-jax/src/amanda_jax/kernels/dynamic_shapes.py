@@ -65,12 +65,21 @@ def _cutting_kernel(
                 f"{name}: the condition is true beyond the end of the axis"
             )
         cut_results = tuple(
-            whole if axis is None else lax.slice_in_dim(whole, 0, count, axis=axis)
+            whole if axis is None else _first(whole, count, axis)
             for whole, axis in zip(results, cut(attrs), strict=True)
         )
         return cut_results if OPS[name].form.many else cut_results[0]
 
     return kernel
+
+
+def _first(whole: jax.Array, count: int, axis: int) -> Any:
+    """The first elements along an axis; of an array in host memory without a copy.
+
+    JAX compiles a slice for each count."""
+    if all(device.platform == "cpu" for device in whole.devices()):
+        return np.asarray(whole)[(slice(None),) * axis + (slice(count),)]
+    return lax.slice_in_dim(whole, 0, count, axis=axis)
 
 
 # -- indices -----------------------------------------------------------------------

@@ -108,7 +108,11 @@ class MeshExecutable(Executable):
         rows = zip(feeds.values(), self._dtypes, strict=True)
         values = [as_feed(value, dtype) for value, dtype in rows]
         with MESH_LOCK, self._mesh_weights.redirect_messages():
-            results = self._run(values)
+            token = self._compilations.start()
+            try:
+                results = self._run(values)
+            finally:
+                self._compilations.stop(token)
         return self._to_numpy(results) if self._as_numpy else results
 
     def _compile(self, graph: Graph, build: BuildContext) -> CompiledCode:
