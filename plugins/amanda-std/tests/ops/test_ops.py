@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from amanda.errors import UsageError
 from amanda.graph import Graph
 from amanda.types import Sym, TensorType, accepts
 from amanda_std import Operation, grad, lower, ops, trace
 from amanda_std.engine import annotations as kinds
 from amanda_std.engine.arrays import array_type
 from amanda_std.engine.samples import difference
+from amanda_std.engine.values import Value, lift, require_tracing
 from amanda_std.hub.expansion import is_not_composite
 from amanda_std.hub.op_table import missing_declarations
 from amanda_std.ops import OPS as EVERY
@@ -282,6 +284,20 @@ def smooth_samples(op):
 DIFFERENTIABLE = sorted(
     name for name, op in OPS.items() if not op.no_gradient and name not in UNCHECKED
 )
+NEEDS_STATIC = {
+    "qr": "it differs for tall and wide matrices",
+    "squeeze": "without axes, the dims that are 1 decide the rank",
+}
+"""Ops whose gradient needs static shapes, and why."""
+
+STATIC_KERNELS = {"conv", "conv_transpose", "deform_conv"}
+"""Ops of which only the data may have symbolic shapes, not the kernel."""
+
+
+def has_shape_args(op):
+    return any(p.role == "host" for p in op.form.params)
+
+
 CONTROL = {"call", "case", "custom_gradient", "if", "loop", "scan"}
 
 
@@ -310,34 +326,88 @@ def never_nudged(op):
             yield p.name
 
 
+def weighted_loss(op, sample, reals, argument=lambda param, value: value):
+    """A scalar function of the real arguments of a sample, and these arrays."""
+    weights = [weights_for(w) if is_real(w) else None for w in wanted(sample)]
+    params = op.form.params_of(len(sample.args))
+
+    def loss(*values):
+        rest = iter(values)
+        args = list(map(argument, params, sample.args))
+        for i in reals:
+            args[i] = next(rest)
+            if is_complex(sample.args[i]):
+                args[i] = ops.complex(args[i], next(rest))
+        made = op(*args, **sample.attrs)
+        pairs = zip(made if op.form.many else [made], weights, strict=True)
+        terms = [weighed(v, w) for v, w in pairs if w is not None]
+        return sum(terms[1:], start=terms[0])
+
+    return loss, [p for i in reals for p in parts(np.asarray(sample.args[i]))]
+
+
+def run_gradients(run, loss, arrays, typing=static):
+    """The loss and its gradients by all arguments."""
+    typings = typing if isinstance(typing, list) else [typing] * len(arrays)
+    graph = trace(loss, [t(a) for t, a in zip(typings, arrays, strict=True)])
+    for value in grad(graph, graph.results[0], graph.parameters):
+        graph.result(value)
+    return run(graph, *arrays)
+
+
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_gradient_agrees_with_finite_differences(name, run):
     op, checked = OPS[name], 0
     for sample, reals in smooth_samples(op):
-        weights = [weights_for(w) if is_real(w) else None for w in wanted(sample)]
-
-        def loss(*values, sample=sample, reals=reals, weights=weights):
-            args, rest = list(sample.args), iter(values)
-            for i in reals:
-                args[i] = next(rest)
-                if is_complex(sample.args[i]):
-                    args[i] = ops.complex(args[i], next(rest))
-            made = op(*args, **sample.attrs)
-            pairs = zip(made if op.form.many else [made], weights, strict=True)
-            terms = [weighed(v, w) for v, w in pairs if w is not None]
-            return sum(terms[1:], start=terms[0])
-
-        arrays = [part for i in reals for part in parts(np.asarray(sample.args[i]))]
-        graph = trace(loss, [array_type(a) for a in arrays])
-        for value in grad(graph, graph.results[0], graph.parameters):
-            graph.result(value)
-        total, *got = run(graph, *arrays)
+        loss, arrays = weighted_loss(op, sample, reals)
+        total, *got = run_gradients(run, loss, arrays)
         noise = 1e-8 + 1e-10 * abs(float(total))  # of differences of the total
         for i, slope in enumerate(got):
             expected = differences(loss, arrays, i)
             np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=noise)
         checked += 1
     assert checked
+
+
+def constant_if_shape(param, value):
+    """Shape arguments as constants of the graph, which files have."""
+    if param.role != "host" or not isinstance(value, tuple | int):
+        return value
+    return ops.identity(Value(lift(np.asarray(value, "int64"), require_tracing())))
+
+
+def expect_equal_gradients(run, loss, other, arrays, typing):
+    expected = run_gradients(run, loss, arrays)
+    got = run_gradients(run, other, arrays, typing)
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [n for n in DIFFERENTIABLE if has_shape_args(OPS[n])])
+def test_gradient_with_constant_shape_arguments(name, run):
+    for sample, reals in smooth_samples(OPS[name]):
+        loss, arrays = weighted_loss(OPS[name], sample, reals)
+        other, _ = weighted_loss(OPS[name], sample, reals, constant_if_shape)
+        for typing in (static, symbolic) if name not in NEEDS_STATIC else (static,):
+            expect_equal_gradients(run, loss, other, arrays, typing)
+
+
+@pytest.mark.parametrize("name", sorted(set(DIFFERENTIABLE) - set(NEEDS_STATIC)))
+def test_gradient_with_symbolic_shapes(name, run):
+    for sample, reals in smooth_samples(OPS[name]):
+        loss, arrays = weighted_loss(OPS[name], sample, reals)
+        typing = symbolic
+        if name in STATIC_KERNELS:
+            typing = [symbolic, *[static] * (len(arrays) - 1)]
+        expect_equal_gradients(run, loss, loss, arrays, typing)
+
+
+@pytest.mark.parametrize("name", NEEDS_STATIC)
+def test_gradients_that_need_static_shapes_name_the_reason(name, run):
+    with pytest.raises(UsageError, match="has no gradient"):
+        for sample, reals in smooth_samples(OPS[name]):
+            loss, arrays = weighted_loss(OPS[name], sample, reals)
+            run_gradients(run, loss, arrays, symbolic)
 
 
 def is_complex(value):

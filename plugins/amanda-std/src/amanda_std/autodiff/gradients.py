@@ -27,8 +27,8 @@ from amanda_std.hub.op_access import (
     has_trait,
     inputs_and_captures,
     is_std,
-    op_arguments,
     operation_of,
+    traced_arguments,
 )
 from amanda_std.ops.control.functions import call_with_gradient, gradient_name
 
@@ -231,7 +231,7 @@ def _gradients_by_rule(
     from amanda_std.ops import OPS
 
     assert operation.gradient_rule is not None
-    args, attrs = op_arguments(op, Value)
+    args, attrs = traced_arguments(op)
     many = operation.form.many
     results = tuple(map(Value, op.outputs))
     made = operation.gradient_rule(

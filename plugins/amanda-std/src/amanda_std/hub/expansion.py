@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from amanda.graph import Graph, Op, OutputPort, Provenance
-from amanda_std.engine.values import Value, lift, tracing
-from amanda_std.hub.op_access import is_std, op_arguments, operation_of
+from amanda_std.engine.values import lift, tracing
+from amanda_std.hub.op_access import is_std, operation_of, traced_arguments
 
 __all__ = ["expand", "expand_graph", "is_not_composite"]
 
@@ -28,7 +28,7 @@ def expand(
     graph, operation = op.graph, operation_of(op)
     assert graph is not None
     function = rule or operation.function
-    args, attrs = op_arguments(op, Value)
+    args, attrs = traced_arguments(op)
     old = op.provenance
     source = old.sources if old else (op.name or op.type or "?",)
     with tracing(graph, op, Provenance(source, by)) as into:

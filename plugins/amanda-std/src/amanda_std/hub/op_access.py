@@ -7,11 +7,14 @@ from typing import Any
 
 from amanda.errors import InvalidTypeError, NamespaceError
 from amanda.graph import Graph, Op, OutputPort
-from amanda_std.engine.annotations import BODY, REQUIRED, Param
+from amanda.types import TensorType
+from amanda_std.engine.annotations import BODY, REQUIRED, SHAPE_ARG, Param
 from amanda_std.engine.function_lookup import find_function
 from amanda_std.engine.links import NAMESPACE
 from amanda_std.engine.operation import Operation, normalize_attribute
 from amanda_std.engine.traits import Trait
+from amanda_std.engine.values import Value, constant_of, value_type
+from amanda_std.inference.shape_arguments import is_static, to_dims, to_integers
 from amanda_std.ops import OPS, find
 
 
@@ -96,6 +99,29 @@ def op_arguments(
         if key not in given and key not in names:
             raise InvalidTypeError(f"{operation.name} has no attribute {key!r}")
     return args, given
+
+
+def traced_arguments(op: Op) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments and attributes of an op, for ops that are called on them.
+
+    Inputs are values, but shape arguments of known content are integers in tuples, as
+    if they were attributes: a file may hold them either way."""
+    args, attrs = op_arguments(op, Value)
+    params = operation_of(op).form.params_of(len(args))
+    for i, (param, arg) in enumerate(zip(params, args, strict=True)):
+        if param.role == SHAPE_ARG and isinstance(arg, Value):
+            args[i] = _known_integers(arg.port, arg)
+    return args, attrs
+
+
+def _known_integers(port: OutputPort, otherwise: Any) -> Any:
+    """The integers of a constant, or of a value whose type holds them."""
+    tensor = constant_of(port)
+    if tensor is not None:
+        return to_integers(tensor)
+    type = value_type(port)
+    dims = to_dims(type) if isinstance(type, TensorType) else otherwise
+    return dims if isinstance(dims, int | tuple) and is_static(dims) else otherwise
 
 
 def _find_body(op: Op, param: Param) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda.types import Dim, DType, Shape, dims_equal
+from amanda.types import Dim, DType, Shape, TensorType, dims_equal
 from amanda_std.engine.annotations import (
     Floating,
     Index,
@@ -462,6 +462,12 @@ def sum_to(x: Number, like: Other) -> Number:
     if not axes:
         return x
     return reshape(sum_(x, axes, keepdims=True), like.shape)
+
+
+@sum_to.infer
+def _(x: TensorType, like: TensorType) -> list[TensorType]:
+    """The shape of `like`, also where the broadcast axes are unknown until run time."""
+    return [x if x.shape == like.shape else TensorType(x.dtype, like.shape)]
 
 
 def _was_broadcast(have: Dim, target: Dim) -> bool:

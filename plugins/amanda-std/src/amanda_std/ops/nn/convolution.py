@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import InvalidTypeError
-from amanda.types import Dim, Shape, Sym, TensorType
+from amanda.types import Dim, Shape, Sym, TensorType, dims_equal
 from amanda_std.engine.annotations import Floating
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.traits import Trait
-from amanda_std.engine.values import dims_of
+from amanda_std.engine.values import Operators, dims_of
 from amanda_std.inference import shapes
+from amanda_std.inference.shape_arguments import is_static
+from amanda_std.ops.math.arithmetic import maximum
 from amanda_std.ops.math.reduction import sum_
 from amanda_std.ops.tensor.manipulation import concat, pad, slice_
 from amanda_std.ops.tensor.shape import transpose
@@ -38,7 +40,9 @@ def resolve_padding(
         )  # fmt: skip
     result = []
     for n, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
-        total = max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
+        total = (-(-n // s) - 1) * s + (k - 1) * d + 1 - n
+        is_computed = isinstance(total, Operators)
+        total = maximum(total, np.int64(0)) if is_computed else max(0, total)
         less = total // 2
         result.append(
             (less, total - less) if padding == "same_upper" else (total - less, less)
@@ -217,34 +221,60 @@ def _(
     x, g = (transpose(v, perm=order) for v in (x, g))
     w = transpose(w, perm=kernel_order)
     s, d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
-    size, kernel = [tuple(int(m) for m in dims_of(v)[2:]) for v in (x, w)]
-    pads = resolve_padding(padding, size, kernel, s, d)
-    rows = list(zip(size, kernel, s, pads, d, strict=True))
-    rest = tuple((m + a + c - (k - 1) * e - 1) % q for m, k, q, (a, c), e in rows)
-    to_x = conv_transpose(g, w, strides=s, padding=tuple(pads),
-                          dilations=d, groups=groups, output_padding=rest)  # fmt: skip
-    to_w = _kernel_gradient(g, x, kernel, s, pads, d, groups, rest)
+    kernel = tuple(int(m) for m in dims_of(w)[2:])
+    named = isinstance(padding, str) and any(q > 1 for q in s)
+    pads = resolve_padding(
+        padding, (x.shape if named else dims_of(x))[2:], kernel, s, d
+    )
+    outer = pads if is_static(tuple(pads)) else ((0, 0),) * n
+    whole = x if outer is pads else pad(x, ((0, 0), (0, 0), *pads))
+    to_x = _data_gradient(g, w, whole, s, outer, d, groups)
+    if whole is not x:
+        to_x = pad(to_x, ((0, 0), (0, 0), *((-a, -b) for a, b in pads)))
+    to_w = _kernel_gradient(g, whole, w, s, outer, d, groups)
     to_b = None if b is None else sum_(g, (0, *range(2, rank)))
     return (transpose(to_x, perm=_inverse_permutation(order)),
             transpose(to_w, perm=_inverse_permutation(kernel_order)), to_b)  # fmt: skip
 
 
-def _kernel_gradient(
-    g: Any, x: Any, kernel: Any, s: Any, pads: Any, d: Any, groups: int, rest: Any
+def _data_gradient(
+    g: Any, w: Any, x: Any, s: Any, pads: Any, d: Any, groups: int
 ) -> Any:
-    """Gradient of the kernel: convolution of the data with g, batch as channels."""
-    n = len(kernel)
-    crop = tuple((a, c - r) for (a, c), r in zip(pads, rest, strict=True))
-    x = pad(x, ((0, 0), (0, 0), *crop))
+    """Gradient of the data: transposed convolution of g, cut to the size of the data.
+
+    Strides may leave up to s - 1 elements at the end that no window covers."""
+    sizes, kernel = dims_of(x)[2:], dims_of(w)[2:]
+    rows = zip(sizes, kernel, s, pads, d, strict=True)
+    rest = [(m + a + c - (k - 1) * e - 1) % q for m, k, q, (a, c), e in rows]
+    known = is_static(tuple(rest))
+    if not known:
+        rest = [q - 1 for q in s]
+    y = conv_transpose(g, w, strides=s, padding=tuple(pads), dilations=d,
+                       groups=groups, output_padding=tuple(rest))  # fmt: skip
+    if known:
+        return y
+    axes = tuple(range(2, len(sizes) + 2))
+    return slice_(y, (0,) * len(sizes), list(x.shape[2:]), axes)
+
+
+def _kernel_gradient(
+    g: Any, x: Any, w: Any, s: Any, pads: Any, d: Any, groups: int
+) -> Any:
+    """Gradient of the kernel: convolution of the data with g, batch as channels.
+
+    Elements that no window covers may add positions, which are cut off."""
+    out, per, *kernel = map(int, dims_of(w))
+    n, outputs = len(kernel), out // groups
+    x = pad(x, ((0, 0), (0, 0), *pads))
     swap = (1, 0, *range(2, n + 2))
-    channels, out = (int(dims_of(v)[1]) for v in (x, g))
     parts = []
     for i in range(groups):
-        per, outputs = channels // groups, out // groups
         one = slice_(x, (i * per,), ((i + 1) * per,), (1,))
         two = slice_(g, (i * outputs,), ((i + 1) * outputs,), (1,))
         part = conv(transpose(one, perm=swap), transpose(two, perm=swap),
                     strides=d, dilations=s)  # fmt: skip
+        if not all(map(dims_equal, dims_of(part)[2:], kernel)):
+            part = slice_(part, (0,) * n, kernel, tuple(range(2, n + 2)))
         parts.append(transpose(part, perm=swap))
     return parts[0] if groups == 1 else concat(*parts, axis=0)
 
@@ -344,13 +374,12 @@ def _(
     x, g = (transpose(v, perm=order) for v in (x, g))
     w = transpose(w, perm=kernel_order)
     s, d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
-    kernel = tuple(int(m) for m in dims_of(w)[2:])
     pads = ((0, 0),) * n if padding is None else padding
     rest = (0,) * n if output_padding is None else output_padding
     crop = tuple((a, c - r) for (a, c), r in zip(pads, rest, strict=True))
     seen = pad(g, ((0, 0), (0, 0), *crop))
     to_x = conv(seen, w, strides=s, dilations=d, groups=groups)
-    to_w = _kernel_gradient(x, g, kernel, s, pads, d, groups, rest)
+    to_w = _kernel_gradient(x, g, w, s, crop, d, groups)
     to_b = None if b is None else sum_(g, (0, *range(2, rank)))
     return (transpose(to_x, perm=_inverse_permutation(order)),
             transpose(to_w, perm=_inverse_permutation(kernel_order)), to_b)  # fmt: skip

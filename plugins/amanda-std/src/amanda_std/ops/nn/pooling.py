@@ -13,6 +13,7 @@ from amanda_std.engine.annotations import Floating, Real
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.values import dims_of
+from amanda_std.inference.shape_arguments import is_static
 from amanda_std.ops.math.arithmetic import divide
 from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.math.comparison import equal
@@ -28,6 +29,8 @@ from amanda_std.ops.nn.convolution import (
     to_channels_first,
     window_slice,
 )
+from amanda_std.ops.nn.sliding_windows import SlidingWindows
+from amanda_std.ops.nn.symbolic_pooling import avg_pool_gradient, max_pool_gradient
 from amanda_std.ops.tensor.manipulation import pad, scatter_along_axis, slice_
 from amanda_std.ops.tensor.shape import astype, transpose
 
@@ -203,6 +206,10 @@ def _(
     """Route the gradient to the maximum of each window, the first of several."""
     order = to_channels_first(layout, x.ndim)
     g, y, x = (transpose(v, perm=order) for v in (g, y, x))
+    back = tuple(inverse_permute(range(len(order)), order))
+    if not is_static(dims_of(x)[2:]):
+        cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
+        return [transpose(max_pool_gradient(g, x, cut, ceil), perm=back)]
     windows_ = _WindowGeometry(x, window, strides, padding, dilations, ceil)
     low = astype(np.asarray(-math.inf, "float32"), dtype=x.dtype)
     wide = pad(x, ((0, 0), (0, 0), *windows_.grown), low)
@@ -217,7 +224,6 @@ def _(
         left = logical_and(left, logical_not(hit))
         return where_(hit, g, g * 0.0)
 
-    back = tuple(inverse_permute(range(len(order)), order))
     return [transpose(windows_.sum_windows(part), perm=back)]
 
 
@@ -226,10 +232,13 @@ def _(g: Any, x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any
       ceil: bool, layout: str, count_pads: bool) -> Any:  # fmt: skip
     order = to_channels_first(layout, x.ndim)
     g, x = (transpose(v, perm=order) for v in (g, x))
+    back = tuple(inverse_permute(range(len(order)), order))
+    if not is_static(dims_of(x)[2:]):
+        cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
+        return [transpose(avg_pool_gradient(g, x, cut, ceil, count_pads), perm=back)]
     windows_ = _WindowGeometry(x, window, strides, padding, dilations, ceil)
     count = windows_.counts(count_pads).astype(x.dtype.numpy)
     weight = divide(g, count)
-    back = tuple(inverse_permute(range(len(order)), order))
     return [transpose(windows_.sum_windows(lambda _: weight), perm=back)]
 
 

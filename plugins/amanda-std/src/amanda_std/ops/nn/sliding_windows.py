@@ -9,6 +9,7 @@ import numpy as np
 from amanda.types import minimum
 from amanda_std.engine.samples import Sample, Samples, ramp
 from amanda_std.engine.values import Operators
+from amanda_std.inference.shape_arguments import is_static
 from amanda_std.ops.math.arithmetic import add, maximum, multiply, subtract
 from amanda_std.ops.math.arithmetic import minimum as minimum_
 from amanda_std.ops.math.arithmetic import where as where_
@@ -77,7 +78,7 @@ def extract_windows(
     for i in reversed(range(n)):
         at, there = windows.at(i)
         x = gather(x, clamp_index(at, windows.spatial[i]), i + 2)
-        if any(windows.pads[i]) or ceil:
+        if ceil or not is_static(windows.pads[i]) or any(windows.pads[i]):
             rest = tuple(range(2, 2 * (n - i)))
             x = where_(expand_dims(there, rest) if rest else there, x, fill)
     odd, even = range(3, 2 * n + 2, 2), range(2, 2 * n + 2, 2)
