@@ -25,12 +25,12 @@ from amanda_std.ops.math.binary_special import copysign, degrees, divide_no_nan,
 from amanda_std.ops.math.bits import bitcast, leading_zeros, popcount
 from amanda_std.ops.math.comparison import equal, greater, greater_equal, isfinite, isinf, isnan, less, less_equal, not_equal
 from amanda_std.ops.math.complex_numbers import angle, as_pairs, complex_, complex_ as complex, conj, from_pairs, imag, modulus, real
-from amanda_std.ops.math.cumulative import cumulative_logsumexp, cumulative_max, cumulative_min, cumulative_prod
+from amanda_std.ops.math.cumulative import cumulative_logsumexp, cumulative_max, cumulative_min, cumulative_prod, cumulative_sum
 from amanda_std.ops.math.elementary import acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, ceil, cos, cosh, erf, exp, exp2, expm1, floor, log, log10, log1p, log2, round, rsqrt, sigmoid, sin, sinh, sqrt, square, tan, tanh, trunc
 from amanda_std.ops.math.histogram import bincount, histogram, searchsorted
 from amanda_std.ops.math.logic import bitwise_and, bitwise_invert, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, logical_and, logical_not, logical_or, logical_xor
 from amanda_std.ops.math.norms import log_sum, norm_l1, norm_l2, std, sum_squares
-from amanda_std.ops.math.reduction import all_, all_ as all, any_, any_ as any, argmax, argmin, cumulative_sum, logsumexp, max_, max_ as max, mean, min_, min_ as min, prod, sum_, sum_ as sum, sum_to, var
+from amanda_std.ops.math.reduction import all_, all_ as all, any_, any_ as any, argmax, argmin, logsumexp, max_, max_ as max, mean, min_, min_ as min, prod, sum_, sum_ as sum, sum_to, var
 from amanda_std.ops.math.segment_reduce import segment_reduce
 from amanda_std.ops.math.sorting import argsort, in_top_k, sort, topk
 from amanda_std.ops.math.special import betainc, dawsn, digamma, erfc, erfinv, expi, fresnel_cos, fresnel_sin, gammainc, gammaincc, i0, i0e, i1, i1e, j0, j1, k0, k0e, k1, k1e, lgamma, log_ndtr, ndtri, polygamma, spence, y0, y1, zeta

@@ -1,4 +1,4 @@
-"""Cumulative (scan) operations along an axis: product, maximum, minimum, logsumexp."""
+"""Cumulative (scan) ops along an axis: sum, product, maximum, minimum, logsumexp."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from amanda_std.ops.control.scan import scan
 from amanda_std.ops.math.arithmetic import maximum, multiply, where
 from amanda_std.ops.math.comparison import equal
 from amanda_std.ops.math.elementary import exp, log
-from amanda_std.ops.math.reduction import sum_
+from amanda_std.ops.math.reduction import accumulation_type, sum_
 from amanda_std.ops.tensor.creation import arange, zeros_like
 from amanda_std.ops.tensor.scatter import scatter_elements
 from amanda_std.ops.tensor.shape import reshape
@@ -47,6 +47,25 @@ def _scan(
     if exclusive:
         y = _shift_by_one(np_, y, axis, first)
     return _flip_if(np_, y, axis, reverse)
+
+
+@primitive(shape=shapes.same_as_first)
+def cumulative_sum(
+    x: Number, axis: ShapeArg = 0, *, exclusive: bool = False, reverse: bool = False
+) -> Number:
+    """Cumulative sum along an axis
+
+    With `exclusive`, of the preceding elements only, from zero."""
+
+    def run(np_: Any, x: Any) -> Any:
+        return np_.cumsum(x, axis=axis, dtype=accumulation_type(x)).astype(x.dtype)
+
+    return _scan(x, axis, exclusive, reverse, run, 0)
+
+
+@cumulative_sum.gradient
+def _(g: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
+    return [cumulative_sum(g, axis, exclusive=exclusive, reverse=not reverse)]
 
 
 @primitive(shape=shapes.same_as_first)
@@ -225,6 +244,22 @@ def _scan_by_loop(
 
 def _logsumexp_of(numbers: list[float]) -> float:
     return math.log(math.fsum(map(math.exp, numbers)))
+
+
+@cumulative_sum.samples
+def _() -> Samples:
+    yield from _scan_samples(sum, 0)()
+    half = array([0.5, 1, -2], "float16")
+    yield Sample((half, 0), array([0.5, 1.5, -0.5], "float16"))
+    x = array([1.0, 1e8, 1.0, 1.0], "float32")
+    before = array([0.0, 1.0, 1e8, 1e8], "float32")
+    yield Sample((x, 0), before, {"exclusive": True}, smooth=False)
+    after = array([1e8, 2.0, 1.0, 0.0], "float32")
+    attrs = {"exclusive": True, "reverse": True}
+    yield Sample((x, 0), after, attrs, smooth=False)
+    spoilt = array([1.0, math.nan, 2.0], "float32")
+    before = array([0.0, 1.0, math.nan], "float32")
+    yield Sample((spoilt, 0), before, {"exclusive": True}, smooth=False)
 
 
 cumulative_prod.samples(_scan_samples(math.prod, 1))

@@ -49,7 +49,7 @@ from amanda_std.ops.tensor.shape import (
 )
 
 
-def _accumulation_type(x: Any) -> Any:
+def accumulation_type(x: Any) -> Any:
     """Accumulation type: half precision loses digits in sums of a few hundred."""
     return np.dtype("float32") if x.dtype.itemsize <= 2 and _is_float(x) else x.dtype
 
@@ -79,7 +79,7 @@ def _axis(axes: Any) -> Any:
 def sum_(x: Number, axes: ShapeArg = None, *, keepdims: bool = False) -> Number:
     """Sum over axes"""
     total = xp(x).sum(
-        x, axis=_axis(axes), keepdims=keepdims, dtype=_accumulation_type(x)
+        x, axis=_axis(axes), keepdims=keepdims, dtype=accumulation_type(x)
     )
     return total.astype(x.dtype)
 
@@ -115,7 +115,7 @@ def _keep_reduced_axes(y: Any, x: Any, axes: Any, keepdims: bool) -> Any:
 def prod(x: Number, axes: ShapeArg = None, *, keepdims: bool = False) -> Number:
     """Product over axes"""
     total = xp(x).prod(
-        x, axis=_axis(axes), keepdims=keepdims, dtype=_accumulation_type(x)
+        x, axis=_axis(axes), keepdims=keepdims, dtype=accumulation_type(x)
     )
     return total.astype(x.dtype)
 
@@ -305,58 +305,6 @@ argmax.samples(_arg_samples(builtins.max))
 argmin.samples(_arg_samples(builtins.min))
 argmax.not_differentiable("its results are indices")
 argmin.not_differentiable("its results are indices")
-
-
-@primitive(shape=shapes.same_as_first)
-def cumulative_sum(
-    x: Number, axis: ShapeArg = 0, *, exclusive: bool = False, reverse: bool = False
-) -> Number:
-    """Cumulative sum along an axis"""
-    np_ = xp(x)
-    if reverse:
-        x = np_.flip(x, axis=axis)
-    y = np_.cumsum(x, axis=axis, dtype=_accumulation_type(x)).astype(x.dtype)
-    if exclusive:
-        y = y - x
-    return np_.flip(y, axis=axis) if reverse else y
-
-
-@cumulative_sum.gradient
-def _(g: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
-    return [cumulative_sum(g, axis, exclusive=exclusive, reverse=not reverse)]
-
-
-@cumulative_sum.samples
-def _() -> Samples:
-    for dtype in ("float32", "float64", "int32"):
-        x = (
-            ramp(2, 3, dtype=dtype)
-            if dtype != "int32"
-            else array([[1, -2, 3], [4, 5, 6]], dtype)
-        )
-        for axis in (0, 1, -1):
-            for exclusive in (False, True):
-                for reverse in (False, True):
-                    y = _cumulative_sum_by_loop(x, axis, exclusive, reverse)
-                    attrs = {"exclusive": exclusive, "reverse": reverse}
-                    yield Sample((x, axis), y, attrs, tolerance=1e-5)
-    half = array([0.5, 1, -2], "float16")
-    yield Sample((half, 0), array([0.5, 1.5, -0.5], "float16"))
-    yield Sample((np.zeros((0, 2)), 0), np.zeros((0, 2)), smooth=False)
-
-
-def _cumulative_sum_by_loop(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
-    rows = np.moveaxis(np.zeros(x.shape, x.dtype), axis, -1)
-    source = np.moveaxis(x, axis, -1)
-    for at in np.ndindex(source.shape[:-1]):
-        numbers = [n.item() for n in source[at]]
-        order = range(len(numbers))
-        for i in order:
-            before = numbers[i:] if reverse else numbers[: i + 1]
-            if exclusive:
-                before = before[1:] if reverse else before[:-1]
-            rows[(*at, i)] = builtins.sum(before)
-    return np.moveaxis(rows, -1, axis)
 
 
 # -- composites ----------------------------------------------------------------

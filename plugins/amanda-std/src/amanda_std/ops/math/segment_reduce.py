@@ -21,7 +21,6 @@ from amanda_std.ops.math.arithmetic import (
     divide,
     maximum,
     minimum,
-    multiply,
     subtract,
     where,
 )
@@ -37,7 +36,7 @@ from amanda_std.ops.tensor.index_arithmetic import (
 )
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import slice_
-from amanda_std.ops.tensor.scatter import scatter_nd
+from amanda_std.ops.tensor.scatter import product_gradient, scatter_nd
 from amanda_std.ops.tensor.shape import astype, expand_dims, shape_of
 
 _SCATTER_MODES = {
@@ -105,7 +104,16 @@ def _(g: Any, y: Any, x: Any, segments: Any, count: Any, *, reduction: str) -> A
         weight = segment_reduce(ones_like(x), segments, count)
         gradient = divide(gradient, maximum(gather(weight, safe), scalar_like(1, x)))
     if reduction == "prod":
-        gradient = divide(multiply(gradient, gather(y, safe)), x)
+        factors, rows = where(inside, x, ones_like(x)), expand_dims(safe, (1,))
+
+        def put(to: Any, values: Any, reduction: str = "none") -> Any:
+            return scatter_nd(to, rows, values, reduction=reduction)
+
+        def take(of: Any) -> Any:
+            return gather(of, safe)
+
+        others = product_gradient(g, y, ones_like(y), factors, put, take)[1]
+        gradient = where(inside, others, scalar_like(0, x))
     if reduction in ("max", "min"):
         best = equal(x, gather(y, safe))
         ties = segment_reduce(astype(best, dtype=x.dtype), segments, count)
@@ -143,5 +151,8 @@ def _() -> Samples:
             z = np.array([[fold(c) for c in part.T.tolist()] for part in z], x.dtype)
             z = np.concatenate([z, x[4:]])
             yield Sample((x, full, 3), z, attrs)
+    zeros = array([[0.0, 2.0], [3.0, 0.0], [0.0, 0.5]])
+    y = array([[0.0, 1.0], [3.0, 0.0]])
+    yield Sample((zeros, array([0, 1, 0], "int64"), 2), y, {"reduction": "prod"})
     none = np.zeros((0, 2)), np.zeros(0, "int64")
     yield Sample((*none, 2), np.zeros((2, 2)), smooth=False)

@@ -25,8 +25,9 @@ from amanda_std.ops.math.arithmetic import (
 )
 from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.math.comparison import less
+from amanda_std.ops.math.cumulative import cumulative_sum
 from amanda_std.ops.math.histogram import searchsorted
-from amanda_std.ops.math.reduction import cumulative_sum, sum_
+from amanda_std.ops.math.reduction import sum_
 from amanda_std.ops.tensor.creation import arange, scalar_like
 from amanda_std.ops.tensor.index_arithmetic import (
     as_int64,

@@ -77,7 +77,7 @@ def _sum_gradient(g: Any, _y: Any, _x: Any, _u: Any, _put: Put, take: Take) -> A
     return g, take(g)
 
 
-def _product_gradient(
+def product_gradient(
     g: Any, _y: Any, x: Any, updates: Any, put: Put, take: Take
 ) -> Any:
     """Each factor gets the product of the others; zeros are counted separately."""
@@ -107,7 +107,7 @@ def _extreme_gradient(
 _SLOPES: dict[str, Any] = {
     "none": _replace_gradient,
     "add": _sum_gradient,
-    "mul": _product_gradient,
+    "mul": product_gradient,
     "max": _extreme_gradient,
     "min": _extreme_gradient,
 }
