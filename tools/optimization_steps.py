@@ -36,6 +36,8 @@ def _lines(steps: Any) -> Iterator[str]:
 def _conditions(step: Any) -> str:
     cores = {"one": " with one core", "several": " with several cores"}
     where = f"{step.platform.upper()}{cores.get(step.cores, '')}" or "all platforms"
+    if step.precisions:
+        where += ", `precision` " + " or ".join(f'`"{p}"`' for p in step.precisions)
     required = f", with `{step.requires}`" if step.requires else ""
     return where + required + (f", without `{step.unless}`" if step.unless else "")
 

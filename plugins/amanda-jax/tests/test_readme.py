@@ -47,7 +47,8 @@ def test_every_option_is_there():
     from amanda_jax.cpu_tuning.steps import STEPS
     from amanda_jax.settings import Settings
 
-    rows = re.findall(r"^\| (`.+?) \|", sections()["the beginning"], re.MULTILINE)
+    text = sections()["the beginning"] + sections()["Optimization steps"]
+    rows = re.findall(r"^\| (`.+?) \|", text, re.MULTILINE)
     names = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     assert sorted(names) == sorted([*Settings._fields, *(step.name for step in STEPS)])
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from amanda.errors import BackendError
 from amanda_jax.cpu_tuning import cores
-from amanda_jax.cpu_tuning.steps import STEPS, enabled_steps, without_other_hardware
+from amanda_jax.cpu_tuning.steps import STEPS, enabled_steps, excluded_steps
 
 __all__ = ["Settings", "Sizes"]
 
@@ -31,7 +31,10 @@ class Settings(NamedTuple):
     """
 
     precision: str = "highest"
-    """Of products and convolutions; lower ones are faster on some devices."""
+    """Of products and convolutions; lower ones are faster on some devices.
+
+    With "highest", each result depends on the elements of its own window or row alone;
+    others may use Winograd tiles whose results share their error (step `rows`)."""
     results: str = "numpy"
     """Return arrays of NumPy, or those of JAX, which may still be computing."""
     programs: int = 32
@@ -156,8 +159,8 @@ class Settings(NamedTuple):
         return _bucket_sizes(self.buckets) or {}
 
     def for_platform(self, platform: str) -> Settings:
-        """The same, without steps for another platform or number of cores."""
-        more = without_other_hardware(platform, cores.core_count())
+        """The same, without steps for other platforms, core counts or precisions."""
+        more = excluded_steps(platform, cores.core_count(), self.precision)
         return self._replace(without=(*self.without, *more))
 
     @property

@@ -107,20 +107,27 @@ def test_errors_of_tiles_beside_those_of_plain_sums():
     assert max(errors.values()) < 4 * plainly
 
 
-@pytest.fixture(params=[1, 2], ids=["one core", "two cores"])
-def cores(request, monkeypatch) -> int:
-    monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: request.param)
+@pytest.fixture(params=["highest", "high"], ids=["every axis", "along rows"])
+def precision(request, monkeypatch) -> str:
+    """Tiles along rows alone are for several cores and lower precision."""
+    monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
     return request.param
 
 
-@pytest.mark.usefixtures("cores")
 class TestTiles:
     KERNEL = random(40, 32, 3, 3) / 17
     PADS = ((1, 1), (1, 1))
 
+    @pytest.fixture(autouse=True)
+    def _options(self, precision):
+        self.options = {"precision": precision}
+
+    def compile_graph(self, graph, **options):
+        return amanda.compile(graph, "jax", **self.options, **options)
+
     def compiled(self, x: str = "float32[1, 32, 13, 12]", **options):
         graph = network(self.KERNEL, x, padding=self.PADS)
-        return amanda.compile(graph, "jax", **options)
+        return self.compile_graph(graph, **options)
 
     def test_as_near_as_the_plain_sum_where_elements_are_of_like_size(self):
         x = random(1, 32, 13, 12, seed=1)
@@ -132,7 +139,7 @@ class TestTiles:
         assert errors[""] < 1e-5
         assert errors["tiles,columns"] < 1e-5
 
-    def test_beside_huge_elements_nothing_is_left(self, cores):
+    def test_beside_huge_elements_nothing_is_left(self, precision):
         """Even where their weight is zero: the plain way is exact there. The error is
         that of the largest, and ends where no such element is under the kernel; in
         fours, where none is in the tile."""
@@ -144,19 +151,19 @@ class TestTiles:
         wanted = x[:, :, 1:-1, 1:-1]
         errors = {}
         for without in ("", "tiles"):
-            compiled = amanda.compile(graph, "jax", without=without)
+            compiled = self.compile_graph(graph, without=without)
             [got] = compiled([x]).values()
             errors[without] = abs(got - wanted).max((0, 1, 3))
         assert (errors["tiles"] == 0).all()
-        assert errors[""][: 6 if cores == 1 else 4].max() < 1e-5
+        assert errors[""][: 6 if precision == "highest" else 4].max() < 1e-5
         assert errors[""][6] > 1  # its elements are below 5
         assert errors[""].max() < 1e9 * 1e-6
 
-    def test_they_are_products_and_weights_lie_that_way(self, cores):
+    def test_they_are_products_and_weights_lie_that_way(self, precision):
         compiled = self.compiled()
         compiled([random(1, 32, 13, 12)])
         assert "stablehlo.convolution" not in text_of(compiled)
-        elements = 16 * 32 * 40 if cores == 1 else 6 * 3 * 32 * 40
+        elements = 16 * 32 * 40 if precision == "highest" else 6 * 3 * 32 * 40
         assert compiled.executable.report().weight_bytes == elements * 4
         plainly = self.compiled(without="tiles,columns")
         plainly([random(1, 32, 13, 12)])
@@ -164,7 +171,7 @@ class TestTiles:
         assert plainly.executable.report().weight_bytes == self.KERNEL.nbytes
 
     @pytest.mark.parametrize("strange", [np.nan, np.inf])
-    def test_what_is_no_number_reaches_what_sees_it_only(self, strange, cores):
+    def test_what_is_no_number_reaches_what_sees_it_only(self, strange, precision):
         """For each place that an element can have in a tile; in fours, other rows of
         the tiles that take it."""
         for row, column in ((4, 4), (4, 5), (5, 4), (5, 5), (0, 11)):
@@ -173,18 +180,18 @@ class TestTiles:
             [got] = self.compiled()([x]).values()
             wanted = plain(x, self.KERNEL, pads=self.PADS)
             seen = np.isfinite(wanted)
-            if cores > 1:
+            if precision == "high":
                 assert not np.isfinite(got[~seen]).any()
                 seen[..., reached(row), max(column - 1, 0) : column + 2] = False
             np.testing.assert_allclose(got[seen], wanted[seen], atol=1e-5)
 
-    def test_large_elements_leave_others_as_exact(self, cores):
+    def test_large_elements_leave_others_as_exact(self, precision):
         x = random(1, 32, 13, 12, seed=1)
         x[0, :, 4, 5] = 1e6
         [got] = self.compiled()([x]).values()
         wanted = plain(x, self.KERNEL, pads=self.PADS)
         far = np.ones(wanted.shape, bool)
-        far[..., slice(3, 6) if cores == 1 else reached(4), 4:7] = False
+        far[..., slice(3, 6) if precision == "highest" else reached(4), 4:7] = False
         np.testing.assert_allclose(got[far], wanted[far], atol=1e-5)
 
     @pytest.mark.parametrize("n", [1, 3])
@@ -212,7 +219,7 @@ class TestTiles:
         channels = shape[1] * attrs.get("groups", 1)
         graph = network(kernel, f"float32[1, {channels}, 40, 40]", **attrs)
         x = random(1, channels, 40, 40)
-        compiled = amanda.compile(graph, "jax")
+        compiled = self.compile_graph(graph)
         [got] = compiled([x]).values()
         assert "stablehlo.convolution" in text_of(compiled)
         [wanted] = amanda.run(graph, [x], backend="numpy").values()
@@ -223,7 +230,7 @@ class TestTiles:
         graph = network(self.KERNEL, "float32[n, 32, h, w]")
         x = random(1, 32, *size)
         for without in ("", "tiles,columns"):
-            compiled = amanda.compile(graph, "jax", without=without)
+            compiled = self.compile_graph(graph, without=without)
             [got] = compiled([x]).values()
             assert got.shape == (1, 40, max(0, size[0] - 2), max(0, size[1] - 2))
 
@@ -246,7 +253,9 @@ class TestTiles:
         assert (found.attrs["layout"], found.attrs["kernel_layout"]) == ("N*C", "*IO")
         assert found.inputs[1].op.graph is ready
         x = random(1, 32, 14, 14)
-        [got] = amanda.run(graph, [x], backend="jax", without=without).values()
+        [got] = amanda.run(
+            graph, [x], backend="jax", **self.options, without=without
+        ).values()
         np.testing.assert_allclose(got, plain(x, kernel, pads=self.PADS), atol=1e-5)
 
     def test_a_kernel_with_two_readers(self):
@@ -259,11 +268,11 @@ class TestTiles:
 
         graph = trace(both, [parse_type("float32[1, 32, 31, 31]")], names=["x"])
         x = random(1, 32, 31, 31)
-        first, second = amanda.run(graph, [x], backend="jax").values()
+        first, second = amanda.run(graph, [x], backend="jax", **self.options).values()
         np.testing.assert_allclose(first, plain(x, kernel, pads=self.PADS), atol=1e-5)
         np.testing.assert_allclose(second, plain(x, kernel, 2), atol=1e-5)
 
-    def test_two_readers_that_both_go_in_tiles(self, cores):
+    def test_two_readers_that_both_go_in_tiles(self, precision):
         kernel = random(32, 32, 3, 3) / 17
 
         def twice(x):
@@ -273,24 +282,26 @@ class TestTiles:
         first, second = [op for op in graph if op.type == "constant"]
         graph.replace_uses(second.output, first.output)
         x = random(1, 32, 14, 14)
-        compiled = amanda.compile(graph, "jax")
+        compiled = self.compile_graph(graph)
         [got] = compiled([x]).values()
         wanted = plain(plain(x, kernel), kernel, pads=self.PADS)
         np.testing.assert_allclose(got, wanted, atol=2e-5)
-        elements = 16 * 32 * 32 if cores == 1 else 6 * 3 * 32 * 32
+        elements = 16 * 32 * 32 if precision == "highest" else 6 * 3 * 32 * 32
         assert compiled.executable.report().weight_bytes == elements * 4
 
     @pytest.mark.parametrize("batch", ["2", "n"])
-    def test_where_results_are_large_sums_stand_behind(self, batch, cores):
+    def test_where_results_are_large_sums_stand_behind(self, batch, precision):
         graph = network(self.KERNEL, f"float32[{batch}, 32, 64, 60]")
-        compiled = amanda.compile(graph, "jax")
+        compiled = self.compile_graph(graph)
         x = random(2, 32, 64, 60)
         [got] = compiled([x]).values()
         np.testing.assert_allclose(got, plain(x, self.KERNEL), atol=1e-5)
         [weight] = compiled.executable._code.weights
-        assert weight.shape == ((16, 32, 40) if cores == 1 else (6, 32, 120))
+        assert weight.shape == (
+            (16, 32, 40) if precision == "highest" else (6, 32, 120)
+        )
 
-    def test_two_readers_one_of_which_is_small(self, cores):
+    def test_two_readers_one_of_which_is_small(self, precision):
         kernel = random(32, 32, 3, 3) / 17
 
         def both(x):
@@ -300,7 +311,7 @@ class TestTiles:
         graph = trace(both, [parse_type("float32[1, 32, 64, 64]")], names=["x"])
         first, second = [op for op in graph if op.type == "constant"]
         graph.replace_uses(second.output, first.output)
-        compiled = amanda.compile(graph, "jax")
+        compiled = self.compile_graph(graph)
         x = random(1, 32, 64, 64)
         got, behind = compiled([x]).values()
         wanted = plain(x, kernel, pads=self.PADS)
@@ -308,7 +319,7 @@ class TestTiles:
         most = wanted.reshape(1, 32, 16, 4, 16, 4).max((3, 5))
         np.testing.assert_allclose(behind, plain(most, kernel), atol=2e-5)
         shapes = [weight.shape for weight in compiled.executable._code.weights]
-        assert shapes == [(16, 32, 32) if cores == 1 else (6, 96, 32)]
+        assert shapes == [(16, 32, 32) if precision == "highest" else (6, 96, 32)]
 
     def test_a_kernel_that_is_a_result_as_well(self):
         kernel = random(32, 32, 3, 3)
@@ -316,7 +327,7 @@ class TestTiles:
         weight = next(iter(graph)).output
         graph.result(weight, "kernel")
         x = random(1, 32, 14, 14)
-        got, same = amanda.run(graph, [x], backend="jax").values()
+        got, same = amanda.run(graph, [x], backend="jax", **self.options).values()
         np.testing.assert_array_equal(same, kernel)
         np.testing.assert_allclose(got, plain(x, kernel), rtol=1e-4, atol=1e-4)
 

@@ -23,7 +23,7 @@ from amanda_jax.cpu_tuning.product_weights import (
 from amanda_jax.weights.layout import DeviceLayout, transpose_at_transfer
 from amanda_std import passes
 
-__all__ = ["CPU_ONLY", "STEPS", "TuningStep", "enabled_steps", "without_other_hardware"]
+__all__ = ["CPU_ONLY", "STEPS", "TuningStep", "enabled_steps", "excluded_steps"]
 
 GraphPass = Callable[[Graph, Collection[str]], object]
 """A pass, called with the graph and the names of the steps that are enabled."""
@@ -39,6 +39,11 @@ class TuningStep(NamedTuple):
     """The platform that it is for; empty: all."""
     cores: Literal["", "one", "several"] = ""
     """The number of cores that it is for; empty: any."""
+    precisions: Collection[str] = ()
+    """Values of the option `precision` that it is for; empty: all.
+
+    A step for "highest" computes each result from the same elements as the direct sum:
+    others change neither its value nor its error."""
     jaxlib: str = ""
     """The version of jaxlib that it was measured with."""
     requires: str = ""
@@ -120,6 +125,7 @@ STEPS: Final = (
         "Winograd convolution along rows alone: 6 larger products instead of 12",
         platform="cpu",
         cores="several",
+        precisions=("high", "default"),
         jaxlib="0.10",
         requires="tiles",
         device_layout=winograd_along_rows,
@@ -205,12 +211,13 @@ def enabled_steps(without: Collection[str], platform: str = "cpu") -> list[Tunin
     ]
 
 
-def without_other_hardware(platform: str, cores: int) -> list[str]:
-    """The names of the steps that are for another platform or number of cores."""
+def excluded_steps(platform: str, cores: int, precision: str) -> list[str]:
+    """The names of the steps for another platform, number of cores, or precision."""
     own = "several" if cores > 1 else "one"
     return [
         step.name
         for step in STEPS
         if (step.platform and step.platform != platform)
         or (platform == "cpu" and step.cores and step.cores != own)
+        or (step.precisions and precision not in step.precisions)
     ]
