@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -56,6 +57,7 @@ class Compiled:
         self.digest = graph.digest()
         """The structure hash of the graph that was compiled."""
         self.inputs = _make_slots((port.name, port.type) for port in graph.parameters)
+        _expect_distinct(self.inputs)
         results = zip(graph.outputs, graph.results, strict=True)
         self.outputs = _make_slots(
             (port.name, value.type if value is not None else None)
@@ -173,6 +175,17 @@ class Compiled:
         at = f" on {self.device}" if self.device else ""
         inputs, outputs = (", ".join(map(str, s)) for s in (self.inputs, self.outputs))
         return f"<compiled by {self.backend}{at}: ({inputs}) -> ({outputs})>"
+
+
+def _expect_distinct(slots: Iterable[FeedSlot]) -> None:
+    """Raise UsageError for inputs of one name: a feed would not say which it is for."""
+    counts = Counter(slot.key for slot in slots)
+    twice = [key for key, count in counts.items() if count > 1]
+    if twice:
+        raise UsageError(
+            f"{counts[twice[0]]} inputs of the graph are named {twice[0]!r}",
+            hint="rename them: graph.parameters[0].name = ...",
+        )
 
 
 def _make_slots(

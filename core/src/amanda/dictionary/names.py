@@ -37,6 +37,9 @@ __all__ = [
 DEFAULT_OWNER = "amanda"
 """The owner of names without one."""
 
+_MOST_LETTERS = 256
+"""Characters of a name; also keeps the numbers of versions small."""
+
 _GRAMMAR = "names are like amanda/onnx/18, onnx@18 or onnx"
 _PART = r"[A-Za-z_][A-Za-z0-9_.+-]*"
 _VERSION = r"[0-9][A-Za-z0-9_.+!-]*"
@@ -78,6 +81,20 @@ class Name(NamedTuple):
 
     def __str__(self) -> str:
         return self.path if self.version is None else f"{self.path}/{self.version}"
+
+    @property
+    def number(self) -> int:
+        """The version as a whole number, 1 for none; NamespaceError for 1.5 and 1rc1.
+
+        >>> parse_name("onnx@18").number
+        18
+        """
+        version = self.version or "1"
+        if not (version.isascii() and version.isdigit()):
+            raise NamespaceError(
+                f"the versions of {self.path} are whole numbers", got=version
+            )
+        return int(version)
 
     @property
     def short(self) -> str:
@@ -180,6 +197,12 @@ def parse_name(text: str) -> Name:
     >>> str(parse_name("onnx@18")), str(parse_name("torch"))
     ('amanda/onnx/18', 'amanda/torch')
     """
+    if len(text) > _MOST_LETTERS:
+        raise NamespaceError(
+            "the name of a namespace is too long",
+            expected=f"at most {_MOST_LETTERS} characters",
+            got=f"{len(text)}, beginning with {text[:40]!r}",
+        )
     found = _NAME.fullmatch(text)
     if found is None:
         raise NamespaceError(
@@ -203,7 +226,8 @@ def parse_span(text: str) -> Span:
     ('amanda/onnx/7..', 'amanda/onnx/*')
     """
     path, mark, versions = _split_version(text)
-    found = _SPAN.fullmatch(versions) if mark else None
+    is_short = len(text) <= _MOST_LETTERS
+    found = _SPAN.fullmatch(versions) if mark and is_short else None
     if found is None:
         return Span.of(parse_name(text))
     if mark == "/" and "/" not in path:

@@ -57,8 +57,14 @@ def encode_varint(value: int) -> bytes:
     >>> encode_varint(1), encode_varint(300)
     (b'\\x01', b'\\xac\\x02')
     """
-    if value < 128:
+    if 0 <= value < 128:
         return _ONE[value]
+    if not 0 <= value <= _MASK:
+        raise FormatError(
+            "a number does not fit a varint",
+            expected="0 to 2**64 - 1",
+            got=f"an int of {value.bit_length()} bits" if value > 0 else value,
+        )
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

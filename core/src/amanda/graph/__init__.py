@@ -7,6 +7,7 @@ graph.result(y, "y")
 """
 
 from amanda.graph._bulk import bulk, snap
+from amanda.graph._check import constant_fault, content_faults, is_version
 from amanda.graph._clone import copy_ops
 from amanda.graph._contents import KEEP, Entry
 from amanda.graph._graph import Graph
@@ -40,6 +41,9 @@ __all__ = [
     "Parameter",
     "Provenance",
     "bulk",
+    "constant_fault",
+    "content_faults",
     "copy_ops",
+    "is_version",
     "snap",
 ]

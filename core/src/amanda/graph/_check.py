@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amanda.graph import _order
+from amanda.graph._op import CONSTANT, CORE
 from amanda.graph._port import OutputPort, Parameter
 
 if TYPE_CHECKING:
@@ -27,6 +28,31 @@ def check(graph: Graph) -> list[str]:
         faults += _check_bodies_and_entries(each)
     faults += _check_users(graphs)
     return faults
+
+
+def content_faults(graph: Graph) -> Iterator[str]:
+    """Fields of a graph and its ops with values that nothing can use."""
+    for domain, version in graph.imports.items():
+        if type(domain) is not str or not is_version(version):
+            yield f"{graph!r} imports {domain!r} {version!r:.40}, expected an int64"
+    for op in graph:
+        if op.type == CONSTANT and op.namespace == CORE and (why := constant_fault(op)):
+            yield f"{op!r} {why}"
+
+
+def is_version(version: object) -> bool:
+    """Whether a value can be the version of an imported domain: an int64."""
+    return type(version) is int and -(1 << 63) <= version < 1 << 63
+
+
+def constant_fault(op: Op) -> str | None:
+    """Why a constant has no value."""
+    from amanda.tensors import Tensor
+
+    value = op.attrs.get("value")
+    if isinstance(value, Tensor):
+        return None
+    return f"is a constant whose value is {type(value).__name__}, not a tensor"
 
 
 def _check_list(graph: Graph) -> Iterator[str]:

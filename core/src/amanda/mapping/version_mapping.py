@@ -339,7 +339,7 @@ def version_number(namespace: str) -> int:
     >>> version_number("amanda/onnx/18")
     18
     """
-    return int(parse_name(namespace).version or 1)
+    return parse_name(namespace).number
 
 
 def _dictionary(name: str) -> Dictionary:

@@ -75,7 +75,7 @@ def _candidates(graph: Graph) -> Iterator[tuple[str, Callable[[], Graph]]]:
         return hub[0]
 
     yield "", lambda: graph
-    own_opset = int(parse_name(str(graph.namespace)).version or 0)
+    own_opset = parse_name(str(graph.namespace)).number
     if own_opset > _OLDER_OPSETS[0]:
         goal = f"amanda/onnx/{_OLDER_OPSETS[0]}"
         yield f"as {goal}", partial(amanda.convert, graph, goal)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from amanda.errors import AmandaError, UsageError
+from amanda.cli.inputs.array_files import read_arrays
+from amanda.errors import LimitError, UsageError
 
 if TYPE_CHECKING:
     from amanda.graph import Graph, Parameter
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_feeds", "feed_options", "summarize_value"]
 
+_MAX_RANK = 64  # of numpy
+_DRAWN_BYTES = 8  # of an element, before it is converted
 _SHOWN = 4  # elements of a result that are printed
 
 
@@ -94,26 +99,14 @@ def _read_files(feeds: Sequence[str]) -> dict[str | int, Any]:
     found: dict[str | int, Any] = {}
     for text in feeds:
         if text.endswith(".npz") and "=" not in text:
-            found.update(_load_arrays(text))
+            arrays = read_arrays(text)
+            if not isinstance(arrays, dict):
+                raise UsageError("this file has one array without a name", who=text)
+            found.update(arrays)
     rest = [text for text in feeds if not text.endswith(".npz") or "=" in text]
     for name, file in _parse_pairs(rest, "--feed"):
-        found[name] = _load_arrays(file)
+        found[name] = read_arrays(file)
     return found
-
-
-def _load_arrays(path: str) -> Any:
-    """An array, or a dict of arrays; pickled objects are refused, they may run code."""
-    import numpy as np
-
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        return dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
-    except OSError as error:
-        raise AmandaError("there is no such file", who=path) from error
-    except (ValueError, EOFError) as error:
-        raise AmandaError(
-            "this file has no plain arrays", who=path, got=str(error)
-        ) from error
 
 
 def _random_arrays(seed: int | None) -> Callable[[Parameter, Mapping[str, int]], Any]:
@@ -124,6 +117,7 @@ def _random_arrays(seed: int | None) -> Callable[[Parameter, Mapping[str, int]],
     def made(port: Parameter, sizes: Mapping[str, int]) -> Any:
         kind = _tensor_type(port)
         shape = tuple(_concrete_size(dim, sizes) for dim in kind.shape)
+        _expect_possible(port, shape)
         if kind.dtype.kind in ("string", "bytes"):
             return np.full(shape, "a", dtype=object)
         dtype = kind.dtype.numpy
@@ -132,6 +126,33 @@ def _random_arrays(seed: int | None) -> Callable[[Parameter, Mapping[str, int]],
         return np.asarray(numbers.integers(0, 2, shape)).astype(dtype)
 
     return made
+
+
+def _expect_possible(port: Parameter, shape: tuple[int, ...]) -> None:
+    """Raise an error for a shape that no array can have, or not in this memory."""
+    name = port.name or port.index
+    if len(shape) > _MAX_RANK or min(shape, default=0) < 0:
+        raise UsageError(
+            f"there is no array of the shape of input {name!r}",
+            expected=f"at most {_MAX_RANK} axes of 0 or more elements",
+            got=f"{len(shape)} axes" if len(shape) > _MAX_RANK else list(shape),
+        )
+    needed, there = prod(shape) * _DRAWN_BYTES, _memory_bytes()
+    if needed > there:
+        raise LimitError(
+            f"random values of input {name!r} do not fit the memory",
+            expected=f"at most {there:,} bytes",
+            got=f"{needed:,} bytes",
+            hint="--dim NAME=SIZE gives symbolic dims a size",
+        )
+
+
+def _memory_bytes() -> int:
+    """The memory of this machine; 16 GB where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not on Windows
+        return 1 << 34
 
 
 def _tensor_type(port: Parameter) -> TensorType:

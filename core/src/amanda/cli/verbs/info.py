@@ -49,8 +49,6 @@ def count_contents(root: Graph) -> GraphCounts:
 
     Shared weights count once in bytes.
     """
-    from amanda.graph import CONSTANT
-
     counts = GraphCounts()
     seen: set[int] = set()
     waiting = [(root, 0)]
@@ -62,8 +60,8 @@ def count_contents(root: Graph) -> GraphCounts:
         for op in graph:
             counts.ops[op.type or "(no type)"] += 1
             waiting += [(inner, depth + 1) for inner in _inner_graphs(op)]
-            tensor = op.attrs.get("value") if op.type == CONSTANT else None
-            if tensor is not None:
+            if op.is_constant:
+                tensor = op.attrs["value"]
                 counts.weights += 1
                 new = id(tensor) not in seen
                 counts.weight_bytes += tensor.nbytes if new else 0

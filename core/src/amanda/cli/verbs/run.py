@@ -78,10 +78,8 @@ def command(
 
 
 def _save_results(path: str, results: dict[Any, Any]) -> None:
-    import numpy as np
-
+    from amanda.cli.inputs.array_files import write_arrays
     from amanda.files.atomic import replace_file
 
-    arrays = {str(name): np.asarray(value) for name, value in results.items()}
     with replace_file(Path(path)) as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        write_arrays(file, {str(name): value for name, value in results.items()})

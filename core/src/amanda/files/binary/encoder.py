@@ -15,6 +15,7 @@ from amanda.files.binary import messages
 from amanda.files.binary.attributes import AttrWriter
 from amanda.files.binary.messages import write
 from amanda.files.binary.shared_tables import WriteTables
+from amanda.files.content import expect_valid_content
 from amanda.formatkit.scalars import encode_utf8
 from amanda.formatkit.wire import (
     BYTES,
@@ -114,6 +115,7 @@ def encode_item(tensor: Tensor) -> bytes:
 
 def encode(graph: Graph) -> EncodedModel:
     """Encode a root graph and all graphs inside."""
+    expect_valid_content(graph)
     with bulk():
         return _ModelEncoder().run(graph)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from amanda.errors import AmandaError, FormatError
 from amanda.files.binary import messages
+from amanda.files.content import expect_constant
 from amanda.formatkit import Span
 from amanda.formatkit.wire import (
     BYTES,
@@ -19,7 +20,7 @@ from amanda.formatkit.wire import (
     locate_error,
     unpack_varints,
 )
-from amanda.graph import Graph, InputPort, Op, OutputPort, Provenance
+from amanda.graph import CONSTANT, Graph, InputPort, Op, OutputPort, Provenance
 
 if TYPE_CHECKING:
     from amanda.files.binary.decoder import ModelDecoder
@@ -212,6 +213,8 @@ class GraphDecoder:
             outputs=len(outputs),
             namespace=words[space],
         )
+        if op.type == CONSTANT:
+            expect_constant(op)
         for port, number in zip(op.outputs, outputs, strict=True):
             port.type = types[number]
         self._values += op.outputs
@@ -236,6 +239,7 @@ class GraphDecoder:
         )
         if record.attrs:
             op.attrs.update(self._attrs(data, record.attrs, base))
+        expect_constant(op)
         if record.provenance is not None:
             op.provenance = decode_provenance(record)
         for port in record.input_ports:

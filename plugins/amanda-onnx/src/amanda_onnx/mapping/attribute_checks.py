@@ -8,10 +8,8 @@ fault is reported. The same holds for attributes of a wrong type.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, Final
 
-from amanda import namespace
 from amanda.dictionary import Attr, attribute_fault
 from amanda.graph import Op
 from amanda.types import TensorType
@@ -83,6 +81,9 @@ ALLOWED_STRINGS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 }  # fmt: skip
 """Allowed values of string attributes, by op and attribute; `""` is every op."""
 
+_ANY_BYTES: Final = frozenset({"Constant"})
+"""Ops with a string attribute that is data, and so need not be UTF-8."""
+
 _WORDED: Final = frozenset(name for _, name in ALLOWED_STRINGS)
 
 SPATIAL: Final[dict[str, tuple[int | None, int | None]]] = {
@@ -114,50 +115,36 @@ def allowed_strings(type: str, attribute: str) -> tuple[str, ...]:
     return own or ALLOWED_STRINGS.get(("", attribute), ())
 
 
-def attribute_fault_of(op: Op, opset: int) -> str | None:
-    """What is invalid about the attributes of an op of ONNX's own domain."""
+def attribute_fault_of(op: Op, known: Mapping[str, Attr]) -> str | None:
+    """What is invalid about the attributes of an op.
+
+    `known` are the definitions of its attributes. Others are not checked: rules report
+    them as not covered.
+    """
     if not op.has_attrs:
         return None
+    attrs = {key: value for key, value in op.attrs.items() if key in known}
     type = op.type or ""
-    for key, value in op.attrs.items():
-        if key in FLAGS:
-            if value.__class__ not in (int, bool) or value not in (0, 1):
-                return _fault_text(key, value, "0 or 1")
-            continue
-        words = allowed_strings(type, key) if key in _WORDED else ()
-        if words and (value.__class__ is not str or value not in words):
-            return _fault_text(key, value, f"one of {', '.join(filter(None, words))}")
-    more = _CHECKS.get(type)
-    return None if more is None else _check_typed_attributes(op, opset, more)
-
-
-def _check_typed_attributes(op: Op, opset: int, more: AttributeCheck) -> str | None:
-    """Run a check on attributes whose types are checked before.
-
-    Attributes that no opset has are not checked: rules report them as not covered.
-    """
-    known, attrs = _known_attributes(op.type or "", opset), {}
-    for key, value in op.attrs.items():
-        attr = known.get(key)
-        if attr is None:
-            continue
-        why = attribute_fault(attr, value)
+    for key, value in attrs.items():
+        why = _flag_or_word_fault(type, key, value) or attribute_fault(
+            known[key], value
+        )
+        if why is None and value.__class__ is bytes and type not in _ANY_BYTES:
+            why = f"{key} is not UTF-8"
         if why is not None:
             return why
-        attrs[key] = value
-    return more(op, attrs)
+    more = _CHECKS.get(type)
+    return None if more is None else more(op, attrs)
 
 
-@cache
-def _known_attributes(type: str, opset: int) -> Mapping[str, Attr]:
-    """The attributes of an op in this opset and in others, since files mix them."""
-    own: Any = namespace(f"amanda/onnx/{opset}", assume=True)
-    history = own.history
-    found: dict[str, Attr] = {}
-    for each in (*map(history.at, history.versions()), own):
-        entry = each.get(type)
-        found |= {attr.name: attr for attr in entry.attrs} if entry else {}
-    return found
+def _flag_or_word_fault(type: str, key: str, value: Any) -> str | None:
+    if key in FLAGS:
+        fits = value.__class__ in (int, bool) and value in (0, 1)
+        return None if fits else _fault_text(key, value, "0 or 1")
+    words = allowed_strings(type, key) if key in _WORDED else ()
+    if words and (value.__class__ is not str or value not in words):
+        return _fault_text(key, value, f"one of {', '.join(filter(None, words))}")
+    return None
 
 
 def _fault_text(key: str, value: Any, expected: str) -> str:

@@ -25,8 +25,8 @@ from amanda.tensors import Tensor
 from amanda.types import SequenceType, TensorType, Type, VoidType
 from amanda_onnx.domains import domain_of, namespace_of
 from amanda_onnx.format.model_metadata import MODEL_KEY
-from amanda_onnx.mapping.attribute_checks import attribute_fault_of
 from amanda_onnx.mapping.inlining import inline_local_functions
+from amanda_onnx.mapping.op_checks import op_fault
 
 _LOOP_TYPES = (TensorType("int64", []), TensorType("bool", []))
 
@@ -138,13 +138,14 @@ class OnnxSide(PlainSide):
         return list(map(_element_type, inputs)) if op.type == "SequenceMap" else []
 
     def fault(self, op: Op) -> str | None:
-        """What is invalid about the attributes of an op of ONNX's own domain."""
+        """What is invalid about an op, by the dictionary of its domain."""
         space = op.own_namespace
-        return (
-            attribute_fault_of(op, self.opset)
-            if space is None or space == self.name
-            else None
-        )
+        if space is None or space == self.name:
+            return op_fault(op, self.name)
+        domain = domain_of(space)
+        if domain is None or domain[0] not in self.domains:
+            return None
+        return op_fault(op, namespace_of(domain[0], self.domains[domain[0]]))
 
     def prepare(self, graph: Graph) -> Graph:
         """A model to be read: local functions are inlined."""
@@ -280,7 +281,7 @@ def onnx_side(name: str, imports: Mapping[str, int] | None = None) -> OnnxSide:
     to write."""
     found = DOMAINS if imports is None else imports
     known = tuple(sorted((d, v) for d, v in found.items() if d in DOMAINS))
-    return _cached_side(int(parse_name(name).version or 1), known)
+    return _cached_side(parse_name(name).number, known)
 
 
 @cache

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from amanda.errors import AmandaError, FormatError
+from amanda.files.content import expect_constant
 from amanda.files.text.construct.parsed_graph import (
     ParsedEntry,
     ParsedGraph,
@@ -149,6 +150,7 @@ class _OpenGraph:
             namespace=plan.namespace,
             feedback=plan.feedback,
         )
+        expect_constant(op)
         _set_ports(op.outputs, plan.outputs)
         return op
 

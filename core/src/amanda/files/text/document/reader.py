@@ -32,6 +32,7 @@ from amanda.files.text.syntax.plain_data import (
     locate_error,
     quote_short,
 )
+from amanda.graph import is_version
 from amanda.types import OpaqueType, Symbols, Type, parse_type
 
 __all__ = ["MAX_COUNT", "VERSION", "DocumentReader"]
@@ -209,9 +210,9 @@ class DocumentReader:
         for i, edge in enumerate(self._list(fields.get("edges"), edges_at)):
             plan.edges.append(self._edge(edge, Path(edges_at, i)))
         for name, version in self._map(fields.get("imports"), path, "imports").items():
-            if type(version) is not int:
+            if not is_version(version):
                 at = extend_path(path, "imports", name)
-                self._refuse("the version of a domain is an int", at, got=version)
+                self._refuse("the version of a domain is an int64", at, got=version)
             plan.imports = {**(plan.imports or {}), name: version}
         functions = self._map(fields.get("functions"), path, "functions")
         if functions:

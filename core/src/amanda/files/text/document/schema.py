@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amanda.errors import FormatError
+from amanda.files.content import expect_valid_content
 from amanda.files.text.construct.build_graph import build_graph
 from amanda.files.text.construct.parsed_graph import (
     Address,
@@ -62,6 +63,7 @@ class EdgeDocument:
 
 def to_data(graph: Graph) -> Plain:
     """A graph as dicts, lists and scalars; `Tagged` for other values."""
+    expect_valid_content(graph)
     return DocumentWriter(graph).document()
 
 

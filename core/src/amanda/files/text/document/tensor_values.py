@@ -81,13 +81,13 @@ def _numbers(tensor: Tensor) -> list[Plain] | None:
         return None
     array = tensor.numpy().reshape(-1)
     packed = b"".join(tensor.chunks())
-    if dtype.kind != "float":
-        return [bool(x) if dtype.kind == "bool" else int(x) for x in array]
-    # text loses the sign of a NaN, so each number is converted to text and back
-    for numbers in (
-        [float(str(x)) for x in array],
-        [float(repr(float(x))) for x in array],
-    ):
+    # text loses the sign of a NaN, a bool of another byte than 0 and 1, and padding
+    # bits, so numbers are converted to text and back
+    convert = _PYTHON[dtype.kind][-1]
+    forms = [[convert(x) for x in array]]
+    if dtype.kind == "float":  # the shortest text first
+        forms = [[float(str(x)) for x in array], [float(repr(x)) for x in forms[0]]]
+    for numbers in forms:
         try:
             again = _tensor_of_numbers(numbers, dtype)
         except FormatError:

@@ -17,6 +17,7 @@ graph %net in "amanda/std/1" ($x: float32[n, 3]) -> (out) {
 
 from __future__ import annotations
 
+from amanda.files.content import expect_valid_content
 from amanda.files.text.construct.build_graph import build_graph
 from amanda.files.text.readable.parser import ReadableParser
 from amanda.files.text.readable.printer import ReadablePrinter
@@ -39,6 +40,8 @@ def dumps(
     further ops of each graph, `depth` graphs nested deeper. Omissions appear as
     `...`; such a text cannot be loaded.
     """
+    if not abbreviate:
+        expect_valid_content(graph)
     printer = ReadablePrinter(abbreviate=abbreviate, max_ops=max_ops, depth=depth)
     with bulk():
         return printer.text(graph)

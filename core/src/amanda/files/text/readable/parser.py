@@ -17,7 +17,7 @@ from amanda.files.text.readable.attribute_parser import ValueParser
 from amanda.files.text.readable.printer import VERSION
 from amanda.files.text.readable.tokens import Token, Tokens
 from amanda.files.text.syntax.plain_data import quote_short
-from amanda.graph import CONSTANT, CORE
+from amanda.graph import CONSTANT, CORE, is_version
 
 __all__ = ["ReadableParser"]
 
@@ -107,9 +107,9 @@ class ReadableParser:
         start = self.tokens.here.start
         graph.imports = self.values.attrs()
         for domain, version in graph.imports.items():
-            if type(version) is not int:
+            if not is_version(version):
                 raise self.tokens.error(
-                    f"the version of domain {quote_short(domain)} is an int",
+                    f"the version of domain {quote_short(domain)} is an int64",
                     start,
                     got=quote_short(version),
                 )

@@ -1,0 +1,71 @@
+"""Validity of an op by the dictionary of its domain, before any rule is tried.
+
+Rules and mapping functions read an op only if its inputs, outputs and attributes have
+the number and the kinds that its definition states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+from amanda import namespace
+from amanda.dictionary import Attr, OpDef, bind_ports
+from amanda.errors import NamespaceError
+from amanda.graph import Op
+from amanda_onnx.mapping.attribute_checks import attribute_fault_of
+
+__all__ = ["find_definition", "op_fault"]
+
+_NONE: Final[Mapping[str, Any]] = {}
+
+
+def op_fault(op: Op, space: str) -> str | None:
+    """What is invalid about an op of the namespace `space`; None if it is valid, or
+    unknown there."""
+    op_def, known = find_definition(op.type or "", space)
+    if op_def is None:
+        return None
+    attrs = op.attrs if op.has_attrs else _NONE
+    return (
+        attribute_fault_of(op, known)
+        or _ports_fault(op, op_def, attrs)
+        or _place_fault(op_def, attrs)
+    )
+
+
+@cache
+def find_definition(type: str, space: str) -> tuple[OpDef | None, Mapping[str, Attr]]:
+    """The definition of an op, and its attributes in all versions: files mix them."""
+    try:
+        own: Any = namespace(space, assume=True)
+    except NamespaceError:
+        return None, _NONE
+    history = own.history
+    found: dict[str, Attr] = {}
+    for each in (*map(history.at, history.versions()), own):
+        entry = each.get(type)
+        found |= {attr.name: attr for attr in entry.attrs} if entry else {}
+    return own.get(type), found
+
+
+def _ports_fault(op: Op, op_def: OpDef, attrs: Mapping[str, Any]) -> str | None:
+    inputs = op.inputs
+    bound = bind_ports(op_def.inputs, len(inputs), op_def, attrs)
+    if bound.fault:
+        return f"inputs: {bound.fault}"
+    for binding, value in zip(bound.bindings or (), inputs, strict=False):
+        if value is None and not binding.is_optional:
+            return f"input {binding.name} is missing"
+    bound = bind_ports(op_def.outputs, len(op.outputs), op_def, attrs)
+    return f"outputs: {bound.fault}" if bound.fault else None
+
+
+def _place_fault(op_def: OpDef, attrs: Mapping[str, Any]) -> str | None:
+    """An attribute that is an input in this version."""
+    inputs = {port.name for port in op_def.inputs} if attrs else ()
+    found = next((key for key in attrs if key in inputs), None)
+    if found is None:
+        return None
+    return f"{found} is an input in this version, not an attribute"
