@@ -173,8 +173,9 @@ ENDINGS: list[tuple[BaseException, int]] = [
     (PluginMissingError("missing"), 3),
     (BackendError("cannot"), 4),
     (NumericMismatchError("differs"), 5),
-    (KeyError("x"), 70),
-    (RecursionError("deep"), 70),
+    (KeyError("x"), 3),
+    (RecursionError("deep"), 3),
+    (SystemExit(0), 3),
     (KeyboardInterrupt(), 130),
     (MemoryError(), 1),
     (FileNotFoundError(2, "No such file or directory", "a.onnx"), 1),
@@ -231,18 +232,36 @@ def test_a_file_that_is_not_there(call: Call, host: amanda.Host) -> None:
     assert call("fails").err == told
 
 
-def test_a_bug_of_ours(
-    call: Call, host: amanda.Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    offer(host, "fails", raising(KeyError("x")))
-    ended = call("fails")
+def test_a_bug_of_ours(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("amanda.cli.verbs.doctor.run_checks", raising(KeyError("x")))
+    ended = call("doctor")
+    assert ended.code == 70
     assert ended.err == (
-        "amanda fails: a bug in Amanda: KeyError: 'x'\n"
+        "amanda doctor: a bug in Amanda: KeyError: 'x'\n"
         "  to do:    report it, with the output of `amanda doctor`; AMANDA_DEBUG=1 "
         "prints the traceback\n"
     )
     monkeypatch.setenv("AMANDA_DEBUG", "1")
-    assert call("fails").err.startswith("Traceback (most recent call last):\n")
+    assert call("doctor").err.startswith("Traceback (most recent call last):\n")
+
+
+def test_a_verb_of_a_plugin_that_raises_is_named(call: Call, host: amanda.Host) -> None:
+    for error in (KeyError("x"), SystemExit(0), GeneratorExit()):
+        offer(host, "fails", raising(error))
+        ended = call("fails")
+        assert (ended.code, ended.out) == (3, "")
+        assert ended.err.startswith(
+            "amanda fails: command 'fails' of this program failed while running\n"
+            f"  got:      {type(error).__name__}"
+        )
+        host.unregister("commands", "fails")
+
+
+def test_a_verb_without_an_answer_is_named(call: Call, host: amanda.Host) -> None:
+    offer(host, "fails", lambda: 3)
+    ended = call("fails", "--json")
+    assert ended.code == 3
+    assert ended.json["error"]["message"] == "the verb 'fails' did not return an answer"
 
 
 def test_interrupted(call: Call, host: amanda.Host) -> None:

@@ -296,6 +296,9 @@ class Definitions:
     def __iter__(self) -> Iterator[str]:
         return iter(("add", "half"))
 
+    def __getitem__(self, op_type: str) -> str:
+        return op_type
+
     def missing(self) -> dict[str, list[str]]:
         return self.lacking
 

@@ -23,7 +23,7 @@ from amanda.cli import Answer, main, verb, show_progress
 @verb("wait", "wait")
 def wait():
     with show_progress("waiting"):
-        print("begun", flush=True)
+        print("begun", file=sys.stderr, flush=True)
         sys.stdin.readline()
     return Answer({}, ["ended"])
 
@@ -41,8 +41,8 @@ def started(**kwargs: object) -> subprocess.Popen[bytes]:
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX's")
 def test_control_c() -> None:
     process = started()
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"begun\n"
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"begun\n"
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, b"")
@@ -62,8 +62,8 @@ def test_a_reader_that_goes_away() -> None:
 
 def test_elsewhere_than_on_a_terminal_there_is_no_progress() -> None:
     process = started()
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"begun\n"
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"begun\n"
     time.sleep(0.8)
     out, err = process.communicate(b"\n", timeout=30)
     assert (process.returncode, out, err) == (0, b"ended\n", b"")
@@ -85,7 +85,7 @@ def test_progress_on_a_terminal() -> None:
         told += chunk
     out, _ = process.communicate(b"\n", timeout=30)
     os.close(master)
-    assert (process.returncode, out) == (0, b"begun\nended\n")
+    assert (process.returncode, out) == (0, b"ended\n")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals are POSIX's")

@@ -48,6 +48,9 @@ class Names:
     def __contains__(self, op: object) -> bool:
         return op in self.ops
 
+    def __getitem__(self, op: str) -> str:
+        return op
+
     def signature(self, op: str) -> Any:
         kept = A.get(op)
         return kept[-1] if kept else B.get(op)

@@ -175,9 +175,9 @@ def test_several_that_take_a_file_are_told(host, tmp_path):
     with pytest.raises(PluginClashError) as caught:
         amanda.save(Graph(), tmp_path / "a.zab", host=host)
     assert str(caught.value) == (
-        "'a.zab' is read by several formats: format 'zip-a' of this program, "
+        "'a.zab' is written by several formats: format 'zip-a' of this program, "
         "format 'zip-b' of this program\n"
-        "  to do:    choose one: format='zip-a' or format='zip-b'"
+        "  to do:    choose a format: program:zip-a or program:zip-b"
     )
     amanda.save(Graph(), tmp_path / "a.zab", "zip-b", host=host)
 

@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from amanda.api.conversion import convert_along, find_route_of_graph, pick_up_route
 from amanda.api.expect import expect_graph
-from amanda.dictionary import parse_span
-from amanda.errors import (
-    BackendError,
-    NamespaceError,
-    PluginBrokenError,
-    PluginMissingError,
-    UsageError,
-)
+from amanda.errors import PluginBrokenError, PluginMissingError, UsageError
 from amanda.host import host_in_use
 
 if TYPE_CHECKING:
-    from amanda.backend import Backend, Compiled
+    from amanda.backend import Compiled, GuardedBackend, Lowered
     from amanda.graph import Graph, Op, OutputPort
     from amanda.host import Host, PluginEntry
 
@@ -100,10 +93,11 @@ def _compile_or_reuse(
     from amanda.backend import ExecutableCache, ValueLookup, cache_key
 
     entry, device = _choose_backend(host, backend, device)
-    made: Backend = host.load(entry)
+    made = load_backend(host, entry)
     key = alive = None
     if not host.listens(*_HEARD):
-        place = (entry.name, entry.source_text, id(made), device, repr(fallback))
+        loaded = id(made.backend)
+        place = (entry.name, entry.source_text, loaded, device, repr(fallback))
         key, alive = cache_key(graph, options, *place)
     kept: ExecutableCache = host.caches.setdefault("executables", ExecutableCache())
     compiled: Compiled | None = None if key is None else kept.get(key)
@@ -111,11 +105,11 @@ def _compile_or_reuse(
         compiled = _compile_on_backend(
             graph, made, entry, device, fallback, host, options
         )
-        if key is not None and getattr(compiled.executable, "state", None) is None:
+        if key is not None and compiled.executable_attribute("state") is None:
             kept.put(key, compiled, (made, alive))
     find = ValueLookup(
         (graph.digest() if key is None else key[0], compiled.digest),
-        lambda other: _convert_for_backend(other, made, entry, host),
+        lambda other: _convert_for_backend(other, made, host),
         lambda part: _compile_on_backend(
             part, made, entry, device, fallback, host, options
         ),
@@ -125,7 +119,7 @@ def _compile_or_reuse(
 
 def _compile_on_backend(
     graph: Graph,
-    made: Backend,
+    made: GuardedBackend,
     entry: PluginEntry,
     device: str | None,
     fallback: str | Sequence[str] | None,
@@ -133,11 +127,10 @@ def _compile_on_backend(
     options: Mapping[str, Any],
 ) -> Compiled:
     """Convert and lower a graph for a backend, and compile it there."""
-    from amanda.backend import Compiled, lower_for_backend, unsupported_ops_error
+    from amanda.backend import Compiled, unsupported_ops_error
 
-    graph = _convert_for_backend(graph, made, entry, host)
-    with host.calling(entry, "asked what it takes", PluginBrokenError):
-        lowered, problems = lower_for_backend(graph, made.takes)
+    graph = _convert_for_backend(graph, made, host)
+    lowered, problems = lower_on_host(graph, made, host)
     if problems and not fallback:
         raise unsupported_ops_error(entry.what, problems)
     host.fire("before_compile", graph=lowered, backend=entry.name, device=device)
@@ -147,19 +140,14 @@ def _compile_on_backend(
             lowered, made, entry, device, fallback, host, options
         )
     else:
-        with host.calling(entry, "compiling", BackendError):
-            executable = made.compile(lowered, device, dict(options))
-    if not callable(executable):
-        raise PluginBrokenError(
-            f"{entry.what} did not return an executable",
-            got=type(executable).__name__,
-        )
+        executable = made.compile(lowered, device, options)
     compiled = Compiled(
         graph,
         executable,
         backend=entry.name,
         device=device,
         host=host,
+        plugin=entry,
     )
     host.fire(
         "after_compile",
@@ -219,9 +207,23 @@ def _backend_states(host: Host) -> list[str]:
     ]
 
 
-def _convert_for_backend(
-    graph: Graph, made: Backend, entry: PluginEntry, host: Host
-) -> Graph:
+def load_backend(host: Host, entry: PluginEntry) -> GuardedBackend:
+    """The backend of an entry, as the core calls it."""
+    from amanda.backend import GuardedBackend
+
+    return GuardedBackend(host.load(entry), entry, host)
+
+
+def lower_on_host(graph: Graph, backend: GuardedBackend, host: Host) -> Lowered:
+    """Lower a graph for a backend, by the definitions of the graph's namespace."""
+    from amanda.backend import lower_for_backend
+
+    definitions = host.namespace_plugin(graph.namespace)
+    with host.calling(definitions, "lowering a graph", PluginBrokenError):
+        return lower_for_backend(graph, backend.takes)
+
+
+def _convert_for_backend(graph: Graph, made: GuardedBackend, host: Host) -> Graph:
     """Convert a graph to the namespace of a backend, unless it is in it."""
     from amanda.backend import consumes
 
@@ -230,13 +232,9 @@ def _convert_for_backend(
         # foreign ops, such as custom ones, that some mapping supports by now
         route = pick_up_route(graph, space, host)
         return convert_along(graph, route, False, host) if route.steps else graph
-    try:
-        goal = parse_span(made.namespace)
-    except NamespaceError as error:
-        raise PluginBrokenError(
-            f"{entry.what} consumes an invalid namespace", got=error.message
-        ) from error
-    return convert_along(graph, find_route_of_graph(graph, goal, host), False, host)
+    return convert_along(
+        graph, find_route_of_graph(graph, made.span, host), False, host
+    )
 
 
 def copy_for_backend(
@@ -246,7 +244,7 @@ def copy_for_backend(
 
     After a conversion, the map has the results and the values of named ops."""
     entry, _ = _choose_backend(host, backend, None)
-    there = _convert_for_backend(graph, host.load(entry), entry, host)
+    there = _convert_for_backend(graph, load_backend(host, entry), host)
     twins: dict[Any, Any] = {}
     if there is graph:
         return graph.clone(memo=twins), twins
@@ -260,7 +258,7 @@ def copy_for_backend(
 
 def _compile_with_fallback(
     graph: Graph,
-    made: Backend,
+    made: GuardedBackend,
     entry: PluginEntry,
     device: str | None,
     fallback: str | Sequence[str] | None,
@@ -271,14 +269,8 @@ def _compile_with_fallback(
     from amanda.backend import SplitBackend, split_graph
 
     names = [fallback] if isinstance(fallback, str) else list(fallback or ())
-    parties = {entry.name: SplitBackend(made, device, options, entry.what)}
+    parties = {entry.name: SplitBackend(made, device, options)}
     for other in (host.find("backends", name) for name in names):
-        parties.setdefault(
-            other.name, SplitBackend(host.load(other), None, {}, other.what)
-        )
-    find, doing = host.find, "compiling"
-    return split_graph(
-        graph,
-        parties,
-        lambda name: host.calling(find("backends", name), doing, BackendError),
-    )
+        if other.name not in parties:
+            parties[other.name] = SplitBackend(load_backend(host, other))
+    return split_graph(graph, parties)

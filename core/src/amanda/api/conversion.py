@@ -11,7 +11,6 @@ from amanda.errors import ConversionError, NamespaceError, PluginBrokenError
 from amanda.host import host_in_use, use_host
 
 if TYPE_CHECKING:
-    from amanda.backend import Backend
     from amanda.graph import Graph
     from amanda.host import Host
     from amanda.mapping import Conversion, MappingLink, Plan, Report, Route, RouteStep
@@ -25,7 +24,8 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
     Its `gaps` and `reports` run the conversion when they are first read. `to` may also
     be a backend; `refusals` then lists the ops that it does not support.
     """
-    from amanda.backend import consumes, lower_for_backend
+    from amanda.api.compilation import load_backend, lower_on_host
+    from amanda.backend import consumes
     from amanda.mapping import Plan
 
     expect_graph(graph, "plan")
@@ -35,16 +35,16 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
         return Plan(
             find_route_of_graph(graph, _resolve_target(to, host), host), graph, step
         )
-    backend: Backend = host.get("backends", to.partition(":")[0])
+    backend = load_backend(host, host.find("backends", to.partition(":")[0]))
     space = graph.namespace
     if space is not None and consumes(space, backend.namespace):
         route = pick_up_route(graph, space, host)
     else:
-        route = find_route_of_graph(graph, parse_span(backend.namespace), host)
+        route = find_route_of_graph(graph, backend.span, host)
 
     def refused(made: Graph) -> Any:
         with use_host(host):
-            return lower_for_backend(made, backend.takes).problems
+            return lower_on_host(made, backend, host).problems
 
     return Plan(route, graph, step, refused)
 

@@ -45,13 +45,7 @@ def _load_pass(
         return getattr(each, "__name__", repr(each)), each
     entry = host.find("passes", each)
     _expect_namespace(graph, entry)
-    run = host.load(entry)
-
-    def guarded(graph: Graph, /) -> int:
-        with host.calling(entry, "improving a graph", PluginBrokenError):
-            return run(graph)  # type: ignore[no-any-return]
-
-    return each, guarded
+    return each, host.function(entry, "improving a graph", PluginBrokenError)
 
 
 def _expect_namespace(graph: Graph, entry: PluginEntry) -> None:

@@ -17,6 +17,7 @@ from amanda.backend._fallback import (
     unsupported_ops_error,
 )
 from amanda.backend._feeds import feed_faults
+from amanda.backend._guarded import GuardedBackend
 from amanda.backend._lowering import Lowered, lower_for_backend
 from amanda.backend._partition import Piece, extract_graph, partition
 from amanda.backend._protocols import (
@@ -36,6 +37,7 @@ __all__ = [
     "Executable",
     "ValueLookup",
     "ExecutableCache",
+    "GuardedBackend",
     "Key",
     "Lowered",
     "SplitBackend",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from amanda.backend._feeds import Feeds
 from amanda.backend._protocols import Executable, FeedSlot, Key
 from amanda.backend._results import copy_if_shared, copy_into_out, expect_out
-from amanda.current_host import use_host
-from amanda.errors import AmandaError, BackendError, PluginBrokenError, UsageError
+from amanda.current_host import NamedPlugin, Plugin, PluginCall
+from amanda.errors import BackendError, PluginBrokenError, UsageError
 
 if TYPE_CHECKING:
     from amanda.graph import Graph, OutputPort
@@ -50,9 +50,11 @@ class Compiled:
         keys: Sequence[Any] | None = None,
         host: EventSource | None = None,
         find: Finding | None = None,
+        plugin: Plugin | None = None,
     ) -> None:
         self.backend = backend
         self.device = device
+        self._plugin = plugin or NamedPlugin(f"backend {backend!r}")
         self.executable = executable
         self.digest = graph.digest()
         """The structure hash of the graph that was compiled."""
@@ -86,18 +88,9 @@ class Compiled:
         fire = host.fire if host is not None and host.listens() else None
         if fire is not None:
             fire("before_run", executable=self, feeds=bound)
-        try:
-            with use_host(host):
-                answer = self.executable(bound, out)
-        except (AmandaError, KeyboardInterrupt, MemoryError):
-            raise
-        except Exception as cause:
-            raise BackendError(
-                f"backend {self.backend!r} failed while running",
-                got=f"{type(cause).__name__}: {cause}",
-                hint="check the feeds; else report this to the authors of the backend",
-            ) from cause
-        made = copy_if_shared(self._in_order(answer), bound.values())
+        with PluginCall(host, self._plugin, "running", BackendError):
+            answer = self.executable(bound, out)
+            made = copy_if_shared(self._in_order(answer), bound.values())
         results = dict(
             zip(self._keys, made, strict=False)
         )  # of equal length: checked above
@@ -134,17 +127,25 @@ class Compiled:
             return answer
         told = isinstance(answer, Mapping)
         raise PluginBrokenError(
-            f"backend {self.backend!r} did not return the results of the graph",
+            f"{self._plugin.what} did not return the results of the graph",
             expected=", ".join(map(str, slots)) or "nothing",
             got=", ".join(map(str, answer)) if told else type(answer).__name__,
         )
+
+    def executable_attribute(self, name: str) -> Any:
+        """An optional attribute of the executable, or None."""
+        with self._calling(f"asked for {name!r} of its executable"):
+            return getattr(self.executable, name, None)
+
+    def _calling(self, doing: str) -> PluginCall[Any]:
+        return PluginCall(self._host, self._plugin, doing, BackendError)
 
     @property
     def state(self) -> Any:
         """The variables that persist between calls, by key; they can be read and set.
 
         `state.reset()` restores their initial values."""
-        found = getattr(self.executable, "state", None)
+        found = self.executable_attribute("state")
         if found is None:
             raise UsageError(
                 f"{self!r} has no state: there is no variable in its graph"
@@ -153,10 +154,11 @@ class Compiled:
 
     def plan(self) -> Any:
         """The steps and the memory of a run, if the backend reports them."""
-        tell = getattr(self.executable, "plan", None)
-        if not callable(tell):
+        report = self.executable_attribute("plan")
+        if not callable(report):
             raise UsageError(f"backend {self.backend!r} reports no plan")
-        return tell()
+        with self._calling("reporting its plan"):
+            return report()
 
     def __getitem__(self, port: OutputPort) -> Any:
         """The value of a port for the last feeds.

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amanda.backend._compiled import Compiled
+from amanda.backend._guarded import GuardedBackend
 from amanda.backend._partition import Piece, partition
-from amanda.backend._protocols import Backend, Key, consumes, refusals
+from amanda.backend._protocols import Key, consumes, refusals
 from amanda.errors import BackendError, UsageError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from amanda.graph import Graph, Op, OutputPort
 
 __all__ = [
@@ -72,10 +72,13 @@ class PlacementReport(NamedTuple):
 class SplitBackend(NamedTuple):
     """A backend for pieces, with its device and options."""
 
-    backend: Backend
-    device: str | None
-    options: Mapping[str, Any]
-    what: str
+    backend: GuardedBackend
+    device: str | None = None
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def what(self) -> str:
+        return self.backend.plugin.what
 
 
 def unsupported_ops_error(who: str, problems: Sequence[str]) -> BackendError:
@@ -89,14 +92,8 @@ def unsupported_ops_error(who: str, problems: Sequence[str]) -> BackendError:
     )
 
 
-def split_graph(
-    graph: Graph,
-    parties: Mapping[str, SplitBackend],
-    compiling: Callable[[str], AbstractContextManager[Any]],
-) -> SplitExecutable:
-    """Cut a graph into pieces, each op on the first backend that supports it.
-
-    `compiling` is a context for each call of a backend, which attributes its errors."""
+def split_graph(graph: Graph, parties: Mapping[str, SplitBackend]) -> SplitExecutable:
+    """Cut a graph into pieces, each op on the first backend that supports it."""
     first, *others = parties.values()
     for other in others:
         if not consumes(graph.namespace or "", other.backend.namespace):
@@ -109,10 +106,11 @@ def split_graph(
     parts = []
     for piece in partition(graph, chosen.__getitem__, copied=lambda op: op.is_constant):
         name = str(piece.who)
-        backend, device, options, _ = parties[name]
-        with compiling(name):
-            made = backend.compile(piece.graph, device, dict(options))
-        call = Compiled(piece.graph, made, backend=name, device=device)
+        backend, device, options = parties[name]
+        made = backend.compile(piece.graph, device, options)
+        call = Compiled(
+            piece.graph, made, backend=name, device=device, plugin=backend.plugin
+        )
         parts.append((piece, call))
     return SplitExecutable(graph, parts, reasons)
 
@@ -194,7 +192,7 @@ class SplitExecutable:
             for piece, _ in parts
         )
         self._lock = Lock()
-        states = [s for _, c in parts if (s := getattr(c.executable, "state", None))]
+        states = [s for _, c in parts if (s := c.executable_attribute("state"))]
         self.state = states[0] if states else None
         """The variables of the piece that has any."""
 

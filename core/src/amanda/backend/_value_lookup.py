@@ -71,7 +71,7 @@ class ValueLookup:
             for p in part.parameters
         ]
         compiled = self._compile(part)
-        if getattr(compiled.executable, "state", None) is not None:
+        if compiled.executable_attribute("state") is not None:
             raise _invalid(
                 port,
                 "it depends on variables, which have other values now",

@@ -10,7 +10,14 @@ import click
 
 from amanda.cli.group import Invocation, cli
 from amanda.cli.output.answer import plain_lines, to_json
-from amanda.errors import AmandaError, InternalError, LimitError, UsageError
+from amanda.current_host import Plugin, plugin_error
+from amanda.errors import (
+    AmandaError,
+    InternalError,
+    LimitError,
+    PluginBrokenError,
+    UsageError,
+)
 
 __all__ = ["run_and_report"]
 
@@ -32,7 +39,7 @@ def run_and_report(arguments: list[str]) -> int:
     except BrokenPipeError:
         _silence_stdout()
         return BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001  the last place to report it
+    except BaseException as error:  # noqa: BLE001  the last place to report it
         return _report_error(error, arguments, call)
 
 
@@ -49,15 +56,15 @@ def _complete_in_shell(instruction: str) -> int:
 def _invoke(arguments: list[str], call: Invocation) -> int:
     try:
         with cli.make_context("amanda", arguments, obj=call) as ctx:
-            code: int = cli.invoke(ctx)
-            return code or 0
+            code: object = cli.invoke(ctx)
+            return code if isinstance(code, int) else 0
     except click.exceptions.Exit as done:
         return done.exit_code
 
 
-def _report_error(error: Exception, arguments: list[str], call: Invocation) -> int:
+def _report_error(error: BaseException, arguments: list[str], call: Invocation) -> int:
     """Print an error to standard error, and as JSON if requested."""
-    fault = _as_amanda_error(error)
+    fault = _as_amanda_error(error, call.plugin)
     code = fault.exit_code
     name = f"amanda {call.verb}" if call.verb else "amanda"
     if os.environ.get("AMANDA_DEBUG") == "1":
@@ -73,8 +80,8 @@ def _report_error(error: Exception, arguments: list[str], call: Invocation) -> i
     return code
 
 
-def _as_amanda_error(error: Exception) -> AmandaError:
-    """Any exception as an AmandaError."""
+def _as_amanda_error(error: BaseException, plugin: Plugin | None) -> AmandaError:
+    """Any exception as an AmandaError; `plugin` is that of the verb."""
     match error:
         case AmandaError():
             return error
@@ -87,6 +94,8 @@ def _as_amanda_error(error: Exception) -> AmandaError:
             return LimitError("there is not enough memory for this")
         case OSError(strerror=str(why)):
             return AmandaError(why[:1].lower() + why[1:], who=error.filename)
+    if plugin is not None:
+        return plugin_error(plugin, "running", error, PluginBrokenError)
     return InternalError(
         f"a bug in Amanda: {type(error).__name__}: {error}",
         hint="report it, with the output of `amanda doctor`; "

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from amanda.cli.output.answer import Answer, print_answer
+from amanda.cli.output.chatter import chatter_to_stderr
 from amanda.cli.plugin_verbs import list_plugin_verbs, load_plugin_verb
 from amanda.cli.verb_table import PLANNED, VERBS
-from amanda.errors import AmandaError
+from amanda.errors import AmandaError, PluginBrokenError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from amanda.current_host import Plugin
 
 __all__ = [
     "Invocation",
@@ -38,9 +41,10 @@ class VerbMissingError(AmandaError):
 
 @dataclass
 class Invocation:
-    """A call of the command line: which verb it is."""
+    """A call of the command line: which verb it is, and of which plug-in."""
 
     verb: str = ""
+    plugin: Plugin | None = None
 
 
 class Verb(click.Command):
@@ -65,8 +69,11 @@ def verb(name: str, help: str) -> Callable[[Callable[..., Answer]], Verb]:
 
     def made(function: Callable[..., Answer]) -> Verb:
         def callback(*, json: bool, **arguments: Any) -> int:
-            answer = function(**arguments)
-            spoken = " ".join(click.get_current_context().command_path.split()[1:])
+            context = click.get_current_context()
+            call = context.find_object(Invocation)
+            with chatter_to_stderr(None if call is None else call.plugin):
+                answer = _complete(function(**arguments), name)
+            spoken = " ".join(context.command_path.split()[1:])
             print_answer(spoken, answer, json=json)
             return answer.exit_code
 
@@ -85,6 +92,18 @@ def verb(name: str, help: str) -> Callable[[Callable[..., Answer]], Verb]:
     return made
 
 
+def _complete(answer: object, verb: str) -> Answer:
+    """An answer, with its text generated."""
+    if not isinstance(answer, Answer) or not isinstance(answer.exit_code, int):
+        raise PluginBrokenError(
+            f"the verb {verb!r} did not return an answer",
+            expected="an amanda.cli.Answer, with an exit code that is a number",
+            got=repr(answer) if isinstance(answer, Answer) else type(answer).__name__,
+        )
+    text = [answer.text] if isinstance(answer.text, str) else [*answer.text]
+    return replace(answer, text=text)
+
+
 class VerbGroup(click.Group):
     """Verbs with a common prefix, such as `plugin new`."""
 
@@ -97,9 +116,16 @@ class VerbGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         command = self.get_command(ctx, name)
+        call = ctx.find_object(Invocation)
+        if call is not None:
+            call.plugin = self.plugin_of(name) or call.plugin
         if command is None:
             ctx.fail(f"no verb {name!r}{self._suggestion(ctx, name)}")
         return name, command, args[1:]
+
+    def plugin_of(self, name: str) -> Plugin | None:  # noqa: ARG002
+        """The plug-in that a verb is from, if it has one of its own."""
+        return None
 
     def _suggestion(self, ctx: click.Context, name: str) -> str:
         from difflib import get_close_matches
@@ -128,10 +154,7 @@ class Verbs(VerbGroup):
             module = import_module(f"amanda.cli.verbs.{cmd_name}")
             command: click.Command = module.command
             return command
-        if (
-            any(offer.name == cmd_name for offer in list_plugin_verbs())
-            or ":" in cmd_name
-        ):
+        if self._is_of_plugin(cmd_name):
             return load_plugin_verb(cmd_name)
         if cmd_name in PLANNED:
             raise VerbMissingError(
@@ -140,6 +163,16 @@ class Verbs(VerbGroup):
                 hint=f"wait for a version that has it: it will {PLANNED[cmd_name]}",
             )
         return None
+
+    def plugin_of(self, name: str) -> Plugin | None:
+        if name in VERBS or not self._is_of_plugin(name):
+            return None
+        from amanda.host import default_host
+
+        return default_host().find("commands", name)
+
+    def _is_of_plugin(self, name: str) -> bool:
+        return ":" in name or any(offer.name == name for offer in list_plugin_verbs())
 
     def format_commands(
         self,

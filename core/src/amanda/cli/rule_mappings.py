@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amanda.errors import AmandaError, FormatError, UsageError
+from amanda.errors import AmandaError, FormatError, PluginBrokenError, UsageError
 
 if TYPE_CHECKING:
     from amanda.host import PluginEntry
@@ -31,6 +31,12 @@ class InstalledMapping(NamedTuple):
     @property
     def ends(self) -> tuple[str, str]:
         return self.mapping.rules.left, self.mapping.rules.right
+
+    def calling(self, doing: str) -> AbstractContextManager[object]:
+        """A context for code of the mapping, whose errors name its plug-in."""
+        from amanda.host import default_host
+
+        return default_host().calling(self.entry, doing, PluginBrokenError)
 
 
 def installed_mappings() -> list[InstalledMapping]:

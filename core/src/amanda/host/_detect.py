@@ -1,12 +1,14 @@
-"""Detection of formats, from manifests, without importing any.
+"""Detection of formats, from manifests.
 
-The format that the caller names comes first. A live object is matched by its type or
+Only the format that is chosen is imported; if it does not load, the next one that
+matches is chosen, with a warning. The format that the caller names comes first. A live object is matched by its type or
 nearest base class; a file by its first bytes, and by its suffix if that is ambiguous; a
 folder by a file that must be in it.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 import sys
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from amanda.errors import (
     FormatError,
     PluginClashError,
+    PluginError,
     UnknownFormatError,
     UsageError,
 )
@@ -26,6 +29,8 @@ from amanda.host._manifest import Magic, parse_magic
 
 if TYPE_CHECKING:
     from amanda.host._host import Host
+
+_log = logging.getLogger("amanda.host")
 
 
 def format_that_reads(host: Host, source: object, format: str | None) -> PluginEntry:
@@ -55,10 +60,12 @@ def format_that_writes(host: Host, path: Path, format: str | None) -> PluginEntr
     """The format that writes a path."""
     if format is not None:
         return host.find("formats", format)
-    found = _by_suffix(host.entries("formats"), path)
-    if not found:
+    found = _first_usable(
+        host, lambda formats: _by_suffix(formats, path), f"{path.name!r} is written"
+    )
+    if found is None:
         raise _unknown_format(host, f"no installed format writes {path.name!r}")
-    return _single_format(found, f"{path.name!r}")
+    return found
 
 
 def _of_file(host: Host, path: Path) -> PluginEntry:
@@ -72,48 +79,57 @@ def _of_file(host: Host, path: Path) -> PluginEntry:
         entry: max((_weight(m) for m in ways if _fits(m, head)), default=0)
         for entry, ways in magics.items()
     }
-    found = [entry for entry in formats if by_bytes[entry]]
-    if len(found) != 1:
-        found = _by_suffix(found or formats, path) or found
-    if not found:
+
+    def matching(formats: list[PluginEntry]) -> list[PluginEntry]:
+        found = [entry for entry in formats if by_bytes[entry]]
+        if len(found) != 1:
+            found = _by_suffix(found or formats, path) or found
+        most = max((by_bytes[entry] for entry in found), default=0)
+        return [entry for entry in found if by_bytes[entry] == most]
+
+    chosen = _first_usable(host, matching, f"{path.name!r} is read")
+    if chosen is None:
         raise _unknown_format(host, f"no installed format reads {path.name!r}")
-    most = max(by_bytes[entry] for entry in found)
-    return _single_format([e for e in found if by_bytes[e] == most], f"{path.name!r}")
+    return chosen
 
 
 def _of_folder(host: Host, path: Path) -> PluginEntry:
-    found = [
-        entry
-        for entry in host.entries("formats")
-        for inside in entry.manifest.get("directories", ())
-        if (path / inside).exists()
-    ]
-    if not found:
+    def matching(formats: list[PluginEntry]) -> list[PluginEntry]:
+        rows = [(e, e.manifest.get("directories", ())) for e in formats]
+        return [e for e, names in rows if any((path / n).exists() for n in names)]
+
+    chosen = _first_usable(host, matching, f"the folder {path.name!r} is read")
+    if chosen is None:
         raise FormatError(
             f"{path} is a folder, and no installed format reads it",
             hint="name the file in it, or a format that reads folders",
             problems=_suffixes_in_use(host, "directories"),
         )
-    return _single_format(list(dict.fromkeys(found)), f"the folder {path.name!r}")
+    return chosen
 
 
 def _of_object(host: Host, thing: object) -> PluginEntry:
     line = type(thing).__mro__
-    near: dict[PluginEntry, int] = {}
-    for entry in host.entries("formats"):
-        for name in entry.manifest.get("objects", ()):
-            places = [i for i, cls in enumerate(line) if _is_named(cls, name)]
-            if places:
-                near[entry] = min(places[0], near.get(entry, len(line)))
     what = f"an object of type {line[0].__module__}.{line[0].__qualname__}"
-    if not near:
+
+    def matching(formats: list[PluginEntry]) -> list[PluginEntry]:
+        near: dict[PluginEntry, int] = {}
+        for entry in formats:
+            for name in entry.manifest.get("objects", ()):
+                places = [i for i, cls in enumerate(line) if _is_named(cls, name)]
+                if places:
+                    near[entry] = min(places[0], near.get(entry, len(line)))
+        nearest = min(near.values(), default=0)
+        return [entry for entry, i in near.items() if i == nearest]
+
+    chosen = _first_usable(host, matching, f"{what} is read")
+    if chosen is None:
         raise UnknownFormatError(
             f"no installed format reads {what}",
             hint="give a path, name the format, or install its plug-in",
             problems=_suffixes_in_use(host, "objects"),
         )
-    nearest = min(near.values())
-    return _single_format([entry for entry, i in near.items() if i == nearest], what)
+    return chosen
 
 
 def _is_named(cls: type, name: str) -> bool:
@@ -171,16 +187,40 @@ def _head(path: Path, size: int) -> bytes:
         raise _unreadable_path(path, error) from error
 
 
-def _single_format(found: list[PluginEntry], what: str) -> PluginEntry:
-    """The one format; those without a fault are preferred."""
-    sound = [entry for entry in found if not entry.fault] or found
-    if len(sound) == 1:
-        return sound[0]
-    names = [entry.name for entry in sound]
-    full = [f"{e.dist}:{e.name}" if names.count(e.name) > 1 else e.name for e in sound]
-    raise PluginClashError(
-        f"{what} is read by several formats: {', '.join(e.what for e in sound)}",
-        hint=f"choose one: {' or '.join(f'format={name!r}' for name in full)}",
+def _first_usable(
+    host: Host, matching: Callable[[list[PluginEntry]], list[PluginEntry]], what: str
+) -> PluginEntry | None:
+    """The single format that matches best and loads; None if none matches.
+
+    Those that match best but do not load are left out, with a warning, and the others
+    are matched again. If none of them loads, the error is that of the first.
+    """
+    formats, broken = host.entries("formats"), list[PluginEntry]()
+    while found := matching(formats):
+        sound = [entry for entry in found if _loads(host, entry)]
+        broken += [entry for entry in found if entry not in sound]
+        if len(sound) > 1:
+            raise _clash(sound, what)
+        if sound:
+            for entry in broken:
+                _log.warning("%s is not used: %s", entry.what, entry.fault)
+            return sound[0]
+        formats = [entry for entry in formats if entry not in found]
+    return broken[0] if broken else None
+
+
+def _loads(host: Host, entry: PluginEntry) -> bool:
+    try:
+        host.load(entry)
+    except PluginError:
+        return False
+    return True
+
+
+def _clash(found: list[PluginEntry], what: str) -> PluginClashError:
+    return PluginClashError(
+        f"{what} by several formats: {', '.join(e.what for e in found)}",
+        hint=f"choose a format: {' or '.join(e.choice for e in found)}",
     )
 
 

@@ -11,11 +11,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, Final
 
-from amanda.errors import (
-    AmandaError,
-    PluginBrokenError,
-    PluginIncompatibleError,
-)
+from amanda.current_host import PluginCall, error_text
+from amanda.errors import PluginBrokenError, PluginIncompatibleError
 from amanda.hookspecs import HOOKS
 from amanda.host._dist import Distribution, EntryPointName
 from amanda.host._kinds import KINDS, object_of, shape_fault
@@ -85,6 +82,11 @@ class PluginEntry:
     def dist(self) -> str:
         """The name of its distribution."""
         return self.source.name
+
+    @property
+    def choice(self) -> str:
+        """The name that chooses it even where other distributions have its name."""
+        return f"{self.dist}:{self.name}"
 
     @property
     def version(self) -> str:
@@ -191,7 +193,7 @@ class PluginEntry:
     def _import(self) -> object:
         began = time.perf_counter()
         try:
-            with _warn_when_slow(self.what):
+            with _warn_when_slow(self.what), PluginCall(None, self):
                 thing = object_of(self.kind, _import_object(self._point))
                 wrong = shape_fault(self.kind, thing)
         except KeyboardInterrupt:
@@ -223,44 +225,6 @@ def _import_object(point: EntryPointName) -> object:
     for name in attribute.split(".") if attribute else ():
         thing = getattr(thing, name)
     return thing
-
-
-@contextmanager
-def isolate_plugin(
-    entry: PluginEntry,
-    doing: str,
-    error: type[AmandaError],
-    passing: tuple[type[Exception], ...] = (),
-) -> Iterator[None]:
-    """Run code of a plug-in: exceptions become an `error` that names the plug-in.
-
-    Errors of Amanda, those of `passing`, interrupts and MemoryError pass unchanged.
-    """
-    ours: tuple[type[BaseException], ...]
-    ours = (AmandaError, KeyboardInterrupt, MemoryError, *passing)
-    try:
-        yield
-    except ours:
-        raise
-    except BaseException as cause:
-        raise error(
-            f"{entry.what} failed while {doing}",
-            got=error_text(cause),
-            hint=f"if the input is fine, {entry.remedy}",
-        ) from cause
-
-
-def error_text(cause: BaseException) -> str:
-    """
-    >>> error_text(ValueError("bad")), error_text(SystemExit())
-    ('ValueError: bad', 'SystemExit')
-    """
-    try:
-        text = cause.message if isinstance(cause, AmandaError) else str(cause)
-    except Exception:  # noqa: BLE001  str() may raise, too
-        text = ""
-    name = type(cause).__name__
-    return f"{name}: {text}" if text else name
 
 
 def slow_seconds() -> float:

@@ -6,13 +6,12 @@ import importlib
 import logging
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partialmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partialmethod, wraps
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final
 
-from amanda.current_host import use_host
+from amanda.current_host import Plugin, PluginCall, use_host
 from amanda.errors import (
     AmandaError,
     NamespaceError,
@@ -25,7 +24,7 @@ from amanda.errors import (
 from amanda.hookspecs import HOOKS
 from amanda.host import _manifest
 from amanda.host._dist import Distribution, EntryPointName
-from amanda.host._entry import PluginEntry, hook_of, isolate_plugin
+from amanda.host._entry import PluginEntry, hook_of
 from amanda.host._index import Index, by_kind, discover
 from amanda.host._kinds import KINDS, object_of, shape_fault
 from amanda.host._plugins import PluginInfo, overview
@@ -131,21 +130,32 @@ class Host:
             self._tell(entry, entry.fault, log=False)  # the caller gets the error
             raise
 
-    @contextmanager
     def calling(
         self,
-        entry: PluginEntry,
+        entry: Plugin,
         doing: str,
         error: type[AmandaError],
         passing: tuple[type[Exception], ...] = (),
-    ) -> Iterator[None]:
-        """Code of a plug-in runs in here, with this host in use.
+    ) -> PluginCall[Host]:
+        """A context for code of a plug-in, with this host in use.
 
         What it raises becomes an `error` that names the plug-in, except for errors of
         Amanda and those of `passing`.
         """
-        with use_host(self), isolate_plugin(entry, doing, error, passing):
-            yield
+        return PluginCall(self, entry, doing, error, passing)
+
+    def function(
+        self, entry: PluginEntry, doing: str, error: type[AmandaError]
+    ) -> Callable[..., Any]:
+        """The function of an entry; what it raises becomes an `error`, as above."""
+        function: Callable[..., Any] = self.load(entry)
+
+        @wraps(function, updated=())
+        def guarded(*arguments: Any, **named: Any) -> Any:
+            with self.calling(entry, doing, error):
+                return function(*arguments, **named)
+
+        return guarded
 
     # Namespaces
 
@@ -160,6 +170,12 @@ class Host:
         from amanda.host._namespaces import namespace_versions
 
         return namespace_versions(self)
+
+    def namespace_plugin(self, name: str | None) -> Plugin:
+        """The plug-in that provides a namespace, for errors of its definitions."""
+        from amanda.host._namespaces import namespace_plugin
+
+        return namespace_plugin(self, name)
 
     def definition(self, op: Op) -> Any:
         """The definition of an op in the dictionary of its namespace, or None."""

@@ -10,15 +10,16 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial, wraps
+from functools import wraps
 from types import SimpleNamespace
 from typing import Any
 
 import pluggy
 
 from amanda import hookspecs
+from amanda.current_host import PluginCall, error_text
 from amanda.errors import PluginError
-from amanda.host._entry import PluginEntry, error_text
+from amanda.host._entry import PluginEntry
 
 FaultReporter = Callable[[PluginEntry, str], None]
 _MARK = "amanda_impl"  # what pluggy.HookimplMarker("amanda") leaves on a function
@@ -63,7 +64,7 @@ class Listeners:
         ordered = sorted(loaded, key=_order)
         for entry, listener in reversed(ordered):
             if listener is not None:
-                guarded = _guard_listener(hook, listener, partial(self._report, entry))
+                guarded = _guard_listener(hook, listener, entry, self._report)
                 plugin = SimpleNamespace(**{hook: guarded})
                 self._calling.register(plugin, f"{hook}:{entry.what}:{id(entry)}")
 
@@ -130,7 +131,7 @@ def listener_fault(hook: str, listener: Any) -> str:
 
 
 def _guard_listener(
-    hook: str, listener: Callable[..., Any], report_fault: Callable[[str], None]
+    hook: str, listener: Callable[..., Any], entry: PluginEntry, report: FaultReporter
 ) -> Callable[..., Any]:
     """The listener for pluggy: accepts all arguments of the hook, never raises."""
     given = _arguments(hook)
@@ -142,11 +143,12 @@ def _guard_listener(
     def guarded(*values: Any) -> Any:
         event = dict(zip(given, values, strict=True))
         try:
-            return listener(**{name: event[name] for name in wanted})
+            with PluginCall(None, entry):
+                return listener(**{name: event[name] for name in wanted})
         except KeyboardInterrupt:
             raise
         except BaseException as cause:  # noqa: BLE001  a listener must not end the operation
-            report_fault(f"raised in {hook}: {error_text(cause)}")
+            report(entry, f"raised in {hook}: {error_text(cause)}")
             return None
 
     guarded.__dict__[_MARK] = _marks(listener)

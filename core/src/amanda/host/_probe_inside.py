@@ -10,8 +10,9 @@ import json
 from pathlib import Path
 from typing import Any, TextIO
 
+from amanda.current_host import error_text
 from amanda.errors import AmandaError
-from amanda.host._entry import PluginEntry, error_text, hook_of
+from amanda.host._entry import PluginEntry, hook_of
 from amanda.host._host import Host
 from amanda.host._plugins import title
 from amanda.host._requires import canonical

@@ -118,7 +118,7 @@ class PartCache:
         key, tensors = cache_key(made, {})
         compiled = self._compile(made)
         self.compiled += 1
-        if getattr(compiled.executable, "state", None) is None:
+        if compiled.executable_attribute("state") is None:
             rows.append(PartTemplate(key, compiled, part.inputs, tensors))
         return compiled, part.inputs
 

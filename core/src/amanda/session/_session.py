@@ -337,7 +337,7 @@ class Session:
     def _compile_part(self, graph: Graph) -> Compiled:
         backend, device = self._place
         compiled = compile(graph, backend, device, host=self._host, **self._options)
-        state = getattr(compiled.executable, "state", None)
+        state = compiled.executable_attribute("state")
         if state is not None:
             self._options.setdefault("state", state)  # shared by all parts
         return compiled

@@ -17,6 +17,6 @@ def open_model(file: str, form: str | None) -> tuple[Graph, str]:
     from amanda.api.files import load
     from amanda.host import default_host
 
-    form = default_host().format_to_read(file, form).name
+    entry = default_host().format_to_read(file, form)
     with show_progress(f"reading {file}"):
-        return load(file, format=form), form
+        return load(file, format=entry.choice), entry.name

@@ -56,6 +56,8 @@ class Answer:
     data: Mapping[str, object] = field(default_factory=dict)
     text: Iterable[str | Table] = ()
     exit_code: int = 0
+    content: bytes = b""
+    """Binary content that is written instead of the text."""
 
 
 def to_json(verb: str, exit_code: int, data: Mapping[str, object]) -> str:
@@ -87,6 +89,9 @@ def print_answer(verb: str, answer: Answer, *, json: bool) -> None:
     """Print an answer on standard output."""
     if json:
         print(to_json(verb, answer.exit_code, answer.data))  # noqa: T201
+    elif answer.content:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(answer.content)
     elif sys.stdout.isatty() and not isinstance(answer.text, str):
         from amanda.cli.output.terminal import print_colored
 

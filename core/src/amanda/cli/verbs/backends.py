@@ -49,14 +49,15 @@ def command(*, load: bool) -> Answer:
 
 
 def _backend_data(host: Host, entry: PluginEntry, *, load: bool) -> dict[str, Any]:
+    from amanda.api.compilation import load_backend
+
     devices = [str(device) for device in entry.manifest.get("devices", ())]
     fault = entry.fault
     states: list[dict[str, str]] = []
     if load and not fault:
         try:
-            backend = host.load(entry)
-            devices = [str(device) for device in backend.devices()]
-            states = [_device_state(row) for row in getattr(backend, "states", tuple)()]
+            backend = load_backend(host, entry)
+            devices, states = backend.devices(), backend.states()
         except AmandaError as error:
             fault = str(error)
     return {
@@ -68,11 +69,6 @@ def _backend_data(host: Host, entry: PluginEntry, *, load: bool) -> dict[str, An
         "states": states,
         "fault": fault or None,
     }
-
-
-def _device_state(row: Any) -> dict[str, str]:
-    """The state of a device, as the backend reports it."""
-    return {key: str(getattr(row, key)) for key in ("name", "state", "reason")}
 
 
 def _state_line(state: dict[str, str]) -> str:

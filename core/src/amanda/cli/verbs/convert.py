@@ -85,7 +85,7 @@ def command(
             graph = _convert(graph, goal, found, reports, keep_foreign=keep_foreign)
             places = _function_locations(found) if trace else {}
     with show_progress(f"writing {target}"):
-        save(graph, target, format=written.name)
+        save(graph, target, format=written.choice)
     data["steps"] = [report_data(report) for report in reports]
     data["namespace"] = graph.namespace
     chosen = None if goal is None else _chosen_version_note(goal, graph.namespace)

@@ -67,7 +67,8 @@ def coverage_of(there: InstalledMapping, source: str, target: str) -> Coverage:
     told = getattr(there.mapping, "composites", None)
     whole: Iterable[str] = told() if told is not None else ()
     composites = whole if source == newest_version(there.ends[1]) else ()
-    return coverage(there.mapping, source, target, dictionary, composites)
+    with there.calling("counting what it maps"):
+        return coverage(there.mapping, source, target, dictionary, composites)
 
 
 def _coverage_between(source: str, target: str) -> Coverage:

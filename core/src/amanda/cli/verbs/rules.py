@@ -252,7 +252,8 @@ def _sample(there: InstalledMapping, rule: AnyRule, *, forward: bool) -> RuleSam
     assert isinstance(rule, Equation)
     ends = [newest_version(end) for end in there.ends]
     source, target = ends if forward else ends[::-1]
-    return generate_sample(there.mapping, rule, source, target, forward=forward)
+    with there.calling(f"making a sample of {rule.id}"):
+        return generate_sample(there.mapping, rule, source, target, forward=forward)
 
 
 # -- files and tests ----------------------------------------------------------------
@@ -275,16 +276,15 @@ def _export_rules(rules: RuleSet, form: str, output: str | None) -> Answer:
     if form == "proto":
         if sys.stdout.isatty():
             raise UsageError("protobuf is binary", hint="name an --output")
-        sys.stdout.flush()
-        sys.stdout.buffer.write(made)
-        return Answer(data)
+        return Answer(data, content=made)
     return Answer({**data, "text": made.decode()}, [made.decode().rstrip("\n")])
 
 
 def _test_rules(there: InstalledMapping, found: list[AnyRule]) -> Answer:
     from amanda.mapping.rules.terms import Equation
 
-    broken = list(_broken_lenses(there.mapping.rules))
+    with there.calling("testing its lenses"):
+        broken = list(_broken_lenses(there.mapping.rules))
     none, bad, good = [], [], 0
     for rule in found:
         for forward in (True, False):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amanda.errors import InvalidTypeError, UsageError
+from amanda.errors import BackendError, InvalidTypeError, UsageError
 from amanda.host import Host, host_in_use
 
 __all__ = ["Cell", "State", "RunContext", "run_context", "current_run"]
@@ -141,8 +141,8 @@ class RunContext(NamedTuple):
             return found
         host = self.host or host_in_use()
         if host.has("callbacks", name):
-            registered: Callable[..., Any] = host.get("callbacks", name)
-            return registered
+            entry = host.find("callbacks", name)
+            return host.function(entry, "called by a program", BackendError)
         known = ", ".join([*self.callbacks, *host.names("callbacks")]) or "none"
         raise UsageError(
             f"there is no callback {name!r}",

@@ -1,0 +1,81 @@
+"""Backends as the core calls them: faults name the plug-in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from amanda.current_host import Plugin, PluginCall
+from amanda.dictionary import parse_span
+from amanda.errors import (
+    AmandaError,
+    BackendError,
+    NamespaceError,
+    PluginBrokenError,
+)
+
+if TYPE_CHECKING:
+    from amanda.backend._protocols import Backend, Executable
+    from amanda.dictionary import Span
+    from amanda.graph import Graph, Op
+
+__all__ = ["GuardedBackend"]
+
+
+class GuardedBackend:
+    """A backend, whose exceptions and invalid answers become errors that name it."""
+
+    def __init__(self, backend: Backend, plugin: Plugin, host: Any = None) -> None:
+        self.backend = backend
+        self.plugin = plugin
+        self._host = host
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that it consumes, or a span of them."""
+        return str(self.backend.namespace)
+
+    @property
+    def span(self) -> Span:
+        """The namespaces that it consumes."""
+        try:
+            return parse_span(self.namespace)
+        except NamespaceError as error:
+            raise PluginBrokenError(
+                f"{self.plugin.what} consumes an invalid namespace", got=error.message
+            ) from error
+
+    def calling(
+        self, doing: str, error: type[AmandaError] = PluginBrokenError
+    ) -> PluginCall[Any]:
+        """A context for code of the backend."""
+        return PluginCall(self._host, self.plugin, doing, error)
+
+    def devices(self) -> list[str]:
+        with self.calling("listing its devices"):
+            return [str(device) for device in self.backend.devices()]
+
+    def states(self) -> list[dict[str, str]]:
+        """The name, state and reason of each device, where it reports them."""
+        with self.calling("listing the states of its devices"):
+            rows: Iterable[Any] = getattr(self.backend, "states", tuple)()
+            keys = ("name", "state", "reason")
+            return [{key: str(getattr(row, key)) for key in keys} for row in rows]
+
+    def takes(self, op: Op) -> bool | str:
+        """True, or the reason why an op is not supported, or False without one."""
+        with self.calling("asked what it takes"):
+            answer: object = self.backend.takes(op)
+        return answer if isinstance(answer, str) else answer is True
+
+    def compile(
+        self, graph: Graph, device: str | None, options: Mapping[str, Any]
+    ) -> Executable:
+        with self.calling("compiling", BackendError):
+            executable: Any = self.backend.compile(graph, device, dict(options))
+        if not callable(executable):
+            raise PluginBrokenError(
+                f"{self.plugin.what} did not return an executable",
+                got=type(executable).__name__,
+            )
+        return executable  # type: ignore[no-any-return]
