@@ -341,8 +341,7 @@ def add_backend(site, **code):
         ("call", ["run", "{model}", "--backend", "evil", "--random", "1"], 4),
         (
             "call",
-            ["compare", "{model}", "--backend", "evil", "--backend", "evil"]
-            + ["--random", "1"],
+            ["compare", "{model}", *["--backend", "evil"] * 2, "--random", "1"],
             4,
         ),
         ("takes", ["check", "{model}", "--for", "evil"], 3),

@@ -1,9 +1,9 @@
 """Detection of formats, from manifests.
 
 Only the format that is chosen is imported; if it does not load, the next one that
-matches is chosen, with a warning. The format that the caller names comes first. A live object is matched by its type or
-nearest base class; a file by its first bytes, and by its suffix if that is ambiguous; a
-folder by a file that must be in it.
+matches is chosen, with a warning. The format that the caller names comes first. A live
+object is matched by its type or nearest base class; a file by its first bytes, and by
+its suffix if that is ambiguous; a folder by a file that must be in it.
 """
 
 from __future__ import annotations
