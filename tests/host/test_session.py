@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+import sys
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 
 import pytest
 
 import amanda
+from amanda.backend._results import copy_if_shared
 from amanda.errors import UsageError
 from amanda.graph import Graph
 from amanda.host import Host
 from amanda.session import Session
+from amanda.session._feeds import copy_value
 from amanda.session._parts import _orders
 
 np = pytest.importorskip("numpy")
@@ -22,6 +28,7 @@ KERNELS = {
     "negate": np.negative,
     "log": np.log,
     "divide": np.divide,
+    "wait": lambda x: (time.sleep(0.0002 * float(x)), x)[1],
 }
 SCALAR = amanda.parse_type("float32[]")
 ROW = amanda.parse_type("float32[n]")
@@ -377,3 +384,59 @@ def test_the_first_nan_is_found_and_nothing_after_it_is_run(host, backend):
     assert session.first_not_finite(feeds=[np.float32([1, 2])]) is None
     found = session.first_not_finite(feeds=[np.float32([1, 0])])
     assert (found.op.name, found.what, found.places) == ("op50", "Inf", ((1,),))
+
+
+# -- threads -------------------------------------------------------------------------
+
+
+def test_threads_that_share_a_session_get_the_values_of_their_feeds(host):
+    """The kernels wait for other threads, so that calls overlap unless serialized."""
+    graph, (x,) = scalars("x")
+    value = x
+    for i in range(4):
+        value = op(graph, "wait", value, name=f"op{i}")
+    graph.result(value, "y")
+    session = Session(graph, host=host)
+
+    def work(number):
+        session_feeds = feeds(x=number)
+        return [session.run(["y"], session_feeds)["y"] for _ in range(20)]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(work, range(8)))
+    assert found == [[np.float32(number)] * 20 for number in range(8)]
+
+
+def test_steps_end_with_an_error_where_the_session_is_used_between(host):
+    graph, (x,) = scalars("x")
+    graph.result(op(graph, "negate", op(graph, "negate", x)), "y")
+    for change in (
+        lambda s: s.run(["y"], feeds(x=2)),
+        lambda s: s.forget(),
+        lambda s: s.update(),
+        lambda s: list(s.steps(["y"], feeds(x=1))),
+    ):
+        session = Session(graph, host=host)
+        steps = session.steps(["y"], feeds(x=1))
+        assert next(steps)[1] == [-1]
+        change(session)
+        with pytest.raises(UsageError, match="used otherwise between two steps"):
+            next(steps)
+    session = Session(graph, host=host)
+    steps = session.steps(["y"], feeds(x=1))
+    next(steps)
+    assert session.run(["y"])["y"] == 1  # with the same feeds
+    assert [values for _, values in steps] == [[1]]
+
+
+def test_a_library_that_another_thread_is_importing(host, monkeypatch):
+    """Until that is done, its module is in sys.modules without its names."""
+    graph, (x,) = scalars("x")
+    graph.result(op(graph, "negate", x), "y")
+    session = Session(graph, host=host)
+    monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))
+    for _ in range(2):
+        assert session.run(["y"], feeds(x=1))["y"] == -1
+    monkeypatch.setitem(sys.modules, "numpy", ModuleType("numpy"))
+    assert copy_value(["a"]) == ["a"]
+    assert copy_if_shared([1], []) == [1]

@@ -6,7 +6,6 @@ call are not checked again.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from operator import attrgetter
@@ -116,8 +115,7 @@ def _describe_array(value: Any) -> tuple[Any, Any] | None:
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     if dtype is None or not isinstance(shape, tuple):
         return None  # values that dtype and shape do not describe completely
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and dtype == numpy.dtype(object):
+    if dtype == object:  # noqa: E721  a dtype of numpy, which need not be imported
         return None  # the objects inside may differ
     return dtype, shape
 

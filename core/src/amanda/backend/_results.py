@@ -5,21 +5,20 @@ Only arrays of numpy are copied; those of other libraries are immutable.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from amanda.errors import UsageError
+from amanda.tensors.loaded import loaded_class
 
 __all__ = ["copy_if_shared", "copy_into_out", "expect_out"]
 
 
 def copy_if_shared(values: Sequence[Any], fed: Collection[Any]) -> Sequence[Any]:
     """Copy arrays that share memory with a feed or with each other."""
-    numpy = sys.modules.get("numpy")
-    if numpy is None:
+    array: Any = loaded_class("numpy", "ndarray")
+    if array is None:
         return values
-    array = numpy.ndarray
     seen = {*map(id, fed)}
     for value in values:
         if value.__class__ is array:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
+
+from amanda.tensors.loaded import loaded_class
 
 __all__ = ["FeedCopy", "copy_value"]
 
@@ -33,8 +34,8 @@ def copy_value(value: Any) -> Any:
         return type(value)([copy_value(each) for each in value])
     if isinstance(value, dict):
         return {key: copy_value(each) for key, each in value.items()}
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray):
+    array: Any = loaded_class("numpy", "ndarray")
+    if array is not None and isinstance(value, array):
         return value.copy()
     return value.clone() if callable(getattr(value, "clone", None)) else value
 
@@ -43,8 +44,8 @@ def _is_fixed(value: Any) -> bool:
     """Whether this value is immutable."""
     if isinstance(value, int | float | complex | str | bytes | bool | None):
         return True
-    jax = sys.modules.get("jax")
-    return jax is not None and isinstance(value, jax.Array)
+    array = loaded_class("jax", "Array")
+    return array is not None and isinstance(value, array)
 
 
 def _equal_values(a: Any, b: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.api.compilation import compile, copy_for_backend
@@ -67,7 +68,8 @@ class Session:
     feeds meet. Ops with effects run whenever they are needed. The session has a copy of
     the graph; `update` applies changes.
 
-    A session is not thread-safe.
+    Several threads may call a session; its calls are serialized. `steps` ends with an
+    error if the session is used otherwise before its last step.
     """
 
     def __init__(
@@ -79,6 +81,8 @@ class Session:
         host: Host | None = None,
         **options: Any,
     ) -> None:
+        self._lock = RLock()
+        self._changes = 0  # of feeds and values; `steps` must not miss one
         self._place = (backend, device)
         self._host = host or host_in_use()
         self._options = dict(options)
@@ -95,7 +99,12 @@ class Session:
 
         Executables of equal parts and feeds of existing inputs stay cached; values are
         dropped."""
-        self._source = self._source if graph is None else graph
+        with self._lock:
+            self._changes += 1
+            self._update(self._source if graph is None else graph)
+
+    def _update(self, graph: Graph) -> None:
+        self._source = graph
         self._graph, self._twins = copy_for_backend(
             self._source, self._place[0], self._host
         )
@@ -112,8 +121,10 @@ class Session:
 
     def forget(self) -> None:
         """Drop all values and feeds; executables stay cached."""
-        self._values.clear()
-        self._fed.clear()
+        with self._lock:
+            self._changes += 1
+            self._values.clear()
+            self._fed.clear()
 
     # -- running ---------------------------------------------------------------
 
@@ -125,6 +136,14 @@ class Session:
         """The values of the targets, or of all results, by target.
 
         Omitted feeds keep their last value."""
+        with self._lock:
+            return self._run_targets(targets, feeds)
+
+    def _run_targets(
+        self,
+        targets: Iterable[str | Op | OutputPort] | None,
+        feeds: Mapping[Any, Any] | Sequence[Any],
+    ) -> dict[Any, Any]:
         named = self._resolve_targets(targets)
         self._feed(feeds)
         before = self._shelf.compiled
@@ -184,6 +203,7 @@ class Session:
             held = self._fed.get(key)
             if held is None or not held.is_same(value):
                 self._fed[key] = FeedCopy(value)
+                self._changes += 1
                 changed |= self._bits[ports[key]]
         stale = [p for p in self._values if self._masks[p.op] & changed]
         for port in stale:
@@ -362,8 +382,34 @@ class Session:
         feeds: Mapping[Any, Any] | Sequence[Any],
         block: int,
     ) -> Iterator[tuple[Op, list[Any]]]:
+        with self._lock:
+            rows = self._step_rows(targets, feeds, block)
+            changes = self._changes
+        for row in rows:
+            with self._lock:
+                if self._changes != changes:
+                    raise UsageError(
+                        "the session was used otherwise between two steps",
+                        hint="finish the steps first, or make another session",
+                    )
+                values = [
+                    port for op in row for port in op.outputs if not _is_position(port)
+                ]
+                self._run(*self._cut([row], values))
+                kept = {port: self._values[port] for port in values}
+            for op in row:
+                yield op, [kept[port] for port in op.outputs if port in kept]
+
+    def _step_rows(
+        self,
+        targets: Iterable[str | Op | OutputPort] | None,
+        feeds: Mapping[Any, Any] | Sequence[Any],
+        block: int,
+    ) -> list[list[Op]]:
+        """The ops to run, in blocks; those that depend on effects are the last."""
         ports = self._resolve_targets(targets).values()
         self._feed(feeds)
+        self._changes += 1
         self._values.clear()
         effects = self._effects if targets is None else ()
         wanted = [p for p in ports if not self._is_there(p)]
@@ -371,13 +417,7 @@ class Session:
         pure = [op for op in ops if not self._masks[op] & self._always]
         rows = [pure[i : i + block] for i in range(0, len(pure), block)]
         rows.append([op for op in ops if self._masks[op] & self._always])
-        for row in filter(None, rows):
-            values = [
-                port for op in row for port in op.outputs if not _is_position(port)
-            ]
-            self._run(*self._cut([row], values))
-            for op in row:
-                yield op, [self._values[p] for p in op.outputs if not _is_position(p)]
+        return [row for row in rows if row]
 
     def first_not_finite(
         self,
