@@ -258,22 +258,22 @@ def test_claims_beyond_the_data_are_refused(
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
 def test_one_map_per_file_gone_when_unused(tmp_path: Path) -> None:
     path = tmp_path / "weights"
-    path.write_bytes(np.arange(100, dtype=np.float32).tobytes())
-    first = Tensor.from_file(path, "float32", (50,))
-    second = Tensor.from_file(str(path), "float32", (50,), offset=200)
+    path.write_bytes(np.arange(8000, dtype=np.float32).tobytes())
+    first = Tensor.from_file(path, "float32", (4000,))
+    second = Tensor.from_file(str(path), "float32", (4000,), offset=16000)
     file = FileMap.of(path)
     assert file is FileMap.of(os.path.relpath(path))
     assert file._view is None
-    assert repr(first) == "Tensor(float32[50], mapped)"
+    assert repr(first) == "Tensor(float32[4000], mapped)"
     assert file._view is None
     array = second.numpy()
-    assert array.tolist() == list(range(50, 100))
+    assert array.tolist() == list(range(4000, 8000))
     assert np.shares_memory(array, np.frombuffer(file.view(), np.float32))
     assert Tensor.from_file(file, "float32", ()).item() == 0
     del file, first, second
     gc.collect()
     assert _mapped(path)
-    assert array[0] == 50
+    assert array[0] == 4000
     del array
     gc.collect()
     assert not _mapped(path)
@@ -296,9 +296,9 @@ def test_a_file_replaced_after_the_first_look_keeps_its_bytes(tmp_path: Path) ->
 
 def test_a_file_replaced_before_the_first_look_is_refused(tmp_path: Path) -> None:
     path, new = tmp_path / "a", tmp_path / "b"
-    path.write_bytes(b"old!")
-    new.write_bytes(b"new!")
-    tensor = Tensor.from_file(path, "uint8", (4,))
+    path.write_bytes(b"old!" * 2000)
+    new.write_bytes(b"new!" * 2000)
+    tensor = Tensor.from_file(path, "uint8", (8000,))
     os.replace(new, path)
     with pytest.raises(FormatError, match="has changed since it was opened"):
         tensor.numpy()
@@ -306,7 +306,7 @@ def test_a_file_replaced_before_the_first_look_is_refused(tmp_path: Path) -> Non
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing", "a\0b", "/dev/zero"):
-        with pytest.raises(FormatError, match="cannot read"):
+        with pytest.raises(FormatError, match=r"cannot (read|be a path)"):
             Tensor.from_file(path, "int8", (0,))
 
 

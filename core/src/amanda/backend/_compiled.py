@@ -11,8 +11,10 @@ from amanda.backend._protocols import Executable, FeedSlot, Key
 from amanda.backend._results import copy_if_shared, copy_into_out, expect_out
 from amanda.current_host import NamedPlugin, Plugin, PluginCall
 from amanda.errors import BackendError, PluginBrokenError, UsageError
+from amanda.tensors import Tensor
 
 if TYPE_CHECKING:
+    from amanda.files.mapped_file import MappedFile
     from amanda.graph import Graph, OutputPort
     from amanda.types import Type
 
@@ -66,6 +68,7 @@ class Compiled:
             for port, value in results
         )
         self._feeds = Feeds(self.inputs)
+        self._files = tuple(_mapped_files(graph))
         self._slots = [slot.key for slot in self.outputs]
         self._keys = self._slots if keys is None else list(keys)
         self._host = host
@@ -82,6 +85,8 @@ class Compiled:
         `out` may have arrays for some results, which are written to and returned.
         """
         bound = self._feeds.bind(feeds)
+        if self._files:
+            self.check_files()
         if out:
             expect_out(out, self._keys)
         host = self._host
@@ -100,6 +105,11 @@ class Compiled:
         if fire is not None:
             fire("after_run", executable=self, feeds=bound, results=results)
         return results
+
+    def check_files(self) -> None:
+        """Raise FormatError if a file whose memory a call reads was written to."""
+        for file in getattr(self.executable, "mapped_files", self._files):
+            file.check()
 
     def again(self, keys: Sequence[Any] | None, find: Finding | None) -> Compiled:
         """The same executable for another caller; the state of calls is not shared."""
@@ -188,6 +198,13 @@ def _expect_distinct(slots: Iterable[FeedSlot]) -> None:
             f"{counts[twice[0]]} inputs of the graph are named {twice[0]!r}",
             hint="rename them: graph.parameters[0].name = ...",
         )
+
+
+def _mapped_files(graph: Graph) -> set[MappedFile]:
+    """The mapped files that constants of a graph are in."""
+    constants = (op.attrs["value"] for op in graph.walk() if op.is_constant)
+    files = (value.mapped_file for value in constants if isinstance(value, Tensor))
+    return {file for file in files if file is not None}
 
 
 def _make_slots(

@@ -21,7 +21,9 @@ class Executable(Protocol):
     """A compiled graph. Several threads may call it at once.
 
     If values persist between calls, `state` has them and is not None; the executable is
-    then not cached.
+    then not cached. `mapped_files` are the mapped files whose memory a call reads; an
+    executable without it is taken to read those of all constants of its graph. They
+    are checked before each call.
     """
 
     def __call__(

@@ -1,5 +1,5 @@
 """Files of graphs: `text` (YAML, JSON, readable), `binary` (protobuf, archives with
-weights), and `atomic`, which replaces files safely."""
+weights), `atomic`, which replaces files safely, and `mapped_file`, which reads them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from amanda.files.atomic import LEFT_OVER, Path, map_file, replace_file
+    from amanda.files.mapped_file import COPY_BYTES, MappedFile
 
-__all__ = ["LEFT_OVER", "Path", "map_file", "replace_file"]
+__all__ = [
+    "COPY_BYTES",
+    "LEFT_OVER",
+    "MappedFile",
+    "Path",
+    "map_file",
+    "replace_file",
+]
 
-_HOME = dict.fromkeys(__all__, "amanda.files.atomic")
+_HOME = {
+    **dict.fromkeys(__all__, "amanda.files.atomic"),
+    **dict.fromkeys(("COPY_BYTES", "MappedFile"), "amanda.files.mapped_file"),
+}
 
 
 def __getattr__(name: str) -> Any:

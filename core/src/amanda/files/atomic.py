@@ -8,7 +8,6 @@ and perhaps a file `.NAME.RANDOM.amanda-tmp`, which may be deleted.
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import secrets
 import stat
@@ -17,8 +16,9 @@ from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from amanda.errors import FormatError
+from amanda.files.mapped_file import read_or_map
 
-__all__ = ["LEFT_OVER", "Path", "map_file", "replace_file"]
+__all__ = ["LEFT_OVER", "Path", "map_file", "read_errors", "replace_file"]
 
 Path = str | os.PathLike[str]
 
@@ -82,19 +82,21 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def map_file(path: Path) -> memoryview:
-    """The bytes of a file, mapped read-only.
+    """The bytes of a file, read-only: small files are copied, larger ones mapped.
 
     The view, and any slice of it, keeps the mapping alive. The file may be replaced or
-    deleted meanwhile; truncating it in place would break readers.
+    deleted meanwhile. Tensors in a map raise FormatError if the file was written to in
+    place; see `amanda.files.mapped_file`.
     """
+    with read_errors(path):
+        return read_or_map(path)
+
+
+@contextmanager
+def read_errors(path: Path) -> Iterator[None]:
+    """Raise errors of the system while a file is read as FormatError."""
     try:
-        mode = os.stat(path).st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a pipe would wait
-            raise FormatError("cannot read: not a regular file", who=os.fspath(path))
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:  # empty files cannot be mapped
-                return memoryview(b"")
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        yield
     except OSError as error:
         raise _io_error("read", path, error) from error
     except ValueError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from amanda.errors import AmandaError, FormatError
+from amanda.files.mapped_file import MappedFile
 from amanda.formatkit.scalars import Span
 from amanda.tensors import FileMap, Tensor
 from amanda.types import DType
@@ -39,8 +40,8 @@ class MessageFile:
 
     @classmethod
     def map(cls, path: Path) -> Self:
-        """A file, mapped: bytes are read from disk when they are looked at."""
-        file = FileMap.of(path)
+        """A file: a large one is mapped, so bytes are read when they are looked at."""
+        file = FileMap.read(path)
         return cls(file.view(), file=file, folder=Path(file.path).parent)
 
     @classmethod
@@ -69,7 +70,7 @@ class MessageFile:
             return
         self._released = position
         owner = self.data.obj
-        if _RELEASE is not None and isinstance(owner, mmap.mmap):
+        if _RELEASE is not None and isinstance(owner, MappedFile):
             with suppress(OSError, ValueError):
                 owner.madvise(_RELEASE)
 

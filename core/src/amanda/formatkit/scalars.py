@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, NoReturn
 
 from amanda.errors import FormatError
+from amanda.files.mapped_file import MappedFile
 from amanda.formatkit.wire import (
     BYTES,
     FIXED32,
@@ -66,7 +67,12 @@ def to_signed(value: int) -> int:
 
 
 def join_spans(data: Buffer, spans: list[Span]) -> Buffer:
-    """All bytes of the spans; a single one is not copied."""
+    """All bytes of the spans; a single one is not copied.
+
+    FormatError if the data is a mapped file that was written to."""
+    file = MappedFile.of(data) if isinstance(data, memoryview) else None
+    if file is not None:
+        file.check()
     if len(spans) == 1:
         return data[spans[0][0] : spans[0][1]]
     return b"".join([bytes(data[start:end]) for start, end in spans])

@@ -1,4 +1,4 @@
-"""Memory-mapped files: one map per file, shared by its tensors."""
+"""Files that tensors share: a private copy, or one memory map per file."""
 
 from __future__ import annotations
 
@@ -7,61 +7,89 @@ import stat
 from weakref import WeakValueDictionary
 
 from amanda.errors import FormatError
-from amanda.files.atomic import map_file
+from amanda.files.atomic import read_errors
+from amanda.files.mapped_file import (
+    COPY_BYTES,
+    FileIdentity,
+    MappedFile,
+    file_identity,
+    read_or_map,
+)
 
 __all__ = ["FileMap"]
 
-_Identity = tuple[int, int, int, int]
-
-_open: WeakValueDictionary[_Identity, FileMap] = WeakValueDictionary()
+_open: WeakValueDictionary[FileIdentity, FileMap] = WeakValueDictionary()
 
 
 class FileMap:
-    """A file that is memory-mapped on first access.
+    """The bytes of a file, for tensors in it.
 
-    `FileMap.of(path)` returns the same object for the same file while it is alive. A
-    file that is replaced or changed before the first access is an error. Afterwards,
-    the old bytes remain.
+    `FileMap.of(path)` is memory-mapped on first access, and the same object for the
+    same file while it is alive. `FileMap.read(path)` is a copy if the file is small,
+    else such a map. A file that is written to in place raises an error at the next
+    access; if it is replaced or deleted after the first one, the old bytes remain.
     """
 
     __slots__ = ("__weakref__", "_identity", "_view", "path", "size")
 
-    def __init__(self, path: str, identity: _Identity) -> None:
+    def __init__(
+        self, path: str, identity: FileIdentity, view: memoryview | None = None
+    ) -> None:
         self.path = path
-        self.size = identity[2]
+        self.size = identity[2] if view is None else len(view)
         self._identity = identity
-        self._view: memoryview | None = None
+        self._view = view
 
     @staticmethod
     def of(path: str | os.PathLike[str]) -> FileMap:
-        name = os.path.abspath(os.fspath(path))
-        identity = _identity(name)
+        """The map of a file, shared with others of the same file."""
+        name, identity = _identify(path)
         found = _open.get(identity)
         if found is None:
             found = _open[identity] = FileMap(name, identity)
         return found
 
+    @staticmethod
+    def read(path: str | os.PathLike[str], limit: int = COPY_BYTES) -> FileMap:
+        """A copy of a file of at most `limit` bytes; else its map, made at once."""
+        name, identity = _identify(path)
+        if identity[2] > limit:
+            shared = FileMap.of(name)
+            shared.view()
+            return shared
+        with read_errors(name):
+            return FileMap(name, identity, read_or_map(name, limit))
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether the bytes are in memory; False if they stay in the file."""
+        return self._view is not None and not isinstance(self._view.obj, MappedFile)
+
     def view(self) -> memoryview:
         """All bytes, read-only; pages are loaded on access."""
         if self._view is None:
-            view = map_file(self.path)
-            if _identity(self.path) != self._identity or len(view) != self.size:
+            with read_errors(self.path):
+                view = memoryview(b"")
+                if self.size:  # empty files cannot be mapped
+                    view = memoryview(MappedFile.open(self.path))
+            owner = view.obj
+            if isinstance(owner, MappedFile) and owner.identity != self._identity:
                 raise FormatError(
                     "the file has changed since it was opened",
                     who=self.path,
                     hint="load it again",
                 )
             self._view = view
+        elif isinstance(self._view.obj, MappedFile):
+            self._view.obj.check()
         return self._view
 
 
-def _identity(path: str) -> _Identity:
-    """Device, inode, size and time, which change when a file is replaced or written."""
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError) as error:
-        cause = getattr(error, "strerror", None) or error
-        raise FormatError(f"cannot read: {cause}", who=path) from error
+def _identify(path: str | os.PathLike[str]) -> tuple[str, FileIdentity]:
+    """The absolute path of a regular file, and its identity."""
+    name = os.path.abspath(os.fspath(path))
+    with read_errors(name):
+        found = os.stat(name)
     if not stat.S_ISREG(found.st_mode):
-        raise FormatError("cannot read: not a regular file", who=path)
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        raise FormatError("cannot read: not a regular file", who=name)
+    return name, file_identity(found)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Final
 from weakref import ReferenceType, ref
 
 from amanda.errors import FormatError, InvalidTypeError
+from amanda.files.mapped_file import MappedFile
 from amanda.tensors import hashing
 from amanda.tensors.file_map import FileMap
 from amanda.tensors.packing import clean_tail, pack, packed_size, unpack
@@ -34,12 +35,24 @@ __all__ = [
 ]
 
 
+SMALL: Final = 1 << 12
+"""Bytes up to which a tensor in a mapped file is copied at once."""
+
+
 class TensorSource(ABC):
     """The storage of a tensor's elements."""
 
     __slots__ = ("dtype", "shape")
 
-    label: ClassVar[str]
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The kind of storage, in one word."""
+
+    @property
+    def mapped_file(self) -> MappedFile | None:
+        """The mapped file that the elements are in, or None."""
+        return None
 
     def __init__(self, dtype: ElementType, shape: tuple[int, ...]) -> None:
         self.dtype = dtype
@@ -65,32 +78,42 @@ class TensorSource(ABC):
 class ArraySource(TensorSource):
     """Elements in a numpy array; shared, not copied."""
 
-    __slots__ = ("_array",)
+    __slots__ = ("_array", "_file")
     label = "array"
 
     def __init__(self, array: Array, dtype: ElementType) -> None:
         super().__init__(dtype, array.shape)
         packed_size(dtype, array.shape)
+        self._file = MappedFile.of(array)
+        if self._file is not None and array.nbytes <= SMALL:
+            self._file, array = None, array.copy()
         self._array = array.view()
         self._array.flags.writeable = False
 
+    @property
+    def mapped_file(self) -> MappedFile | None:
+        return self._file
+
     def array(self) -> Array:
+        if self._file is not None:
+            self._file.check()
         return self._array
 
     def blocks(self, size: int) -> Iterator[memoryview]:
         count = size * 8 // self.dtype.bits
-        array = self._array
+        array = self.array()
         # A flat iterator copies block by block; a view does not copy.
         flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
         for start in range(0, array.size, count):
+            if self._file is not None:
+                self._file.check()
             yield pack(flat[start : start + count], self.dtype)
 
 
 class BufferSource(TensorSource):
     """Packed elements in a buffer."""
 
-    __slots__ = ("_view",)
-    label = "buffer"
+    __slots__ = ("_file", "_view")
 
     def __init__(
         self, buffer: Any, dtype: ElementType, shape: tuple[int, ...], offset: int
@@ -103,16 +126,29 @@ class BufferSource(TensorSource):
         nbytes = self.nbytes
         _check_room(len(view), offset, nbytes, "the buffer")
         self._view = view[offset : offset + nbytes].toreadonly()
+        self._file = view.obj if isinstance(view.obj, MappedFile) else None
+        if self._file is not None and nbytes <= SMALL:
+            self._view, self._file = memoryview(bytes(self._view)), None
+
+    @property
+    def label(self) -> str:
+        return "buffer" if self._file is None else "mapped"
+
+    @property
+    def mapped_file(self) -> MappedFile | None:
+        return self._file
 
     def packed_bytes(self) -> memoryview:
+        if self._file is not None:
+            self._file.check()
         return self._view
 
     def array(self) -> Array:
         return unpack(self.packed_bytes(), self.dtype, self.shape)
 
     def blocks(self, size: int) -> Iterator[memoryview]:
-        view = self.packed_bytes()
-        for start in range(0, len(view), size):
+        for start in range(0, self.nbytes, size):
+            view = self.packed_bytes()  # checks the file again
             block = view[start : start + size]
             if start + size >= len(view):
                 block = clean_tail(block, self.dtype, prod(self.shape))
@@ -123,7 +159,6 @@ class FileSource(BufferSource):
     """Packed elements in a file, which is mapped on first access."""
 
     __slots__ = ("file", "offset")
-    label = "mapped"
 
     def __init__(
         self, file: FileMap, dtype: ElementType, shape: tuple[int, ...], offset: int
@@ -132,6 +167,25 @@ class FileSource(BufferSource):
         _check_room(file.size, offset, self.nbytes, file.path)
         self.file = file
         self.offset = offset
+
+    @staticmethod
+    def of(
+        file: FileMap, dtype: ElementType, shape: tuple[int, ...], offset: int
+    ) -> BufferSource:
+        """The source of elements in a file; of small ones, a copy of them."""
+        source = FileSource(file, dtype, shape, offset)
+        if source.nbytes <= SMALL or file.is_copy:
+            return BufferSource(file.view(), dtype, shape, offset)
+        return source
+
+    @property
+    def label(self) -> str:
+        return "mapped"
+
+    @property
+    def mapped_file(self) -> MappedFile | None:
+        owner = self.file.view().obj
+        return owner if isinstance(owner, MappedFile) else None
 
     def packed_bytes(self) -> memoryview:
         return self.file.view()[self.offset : self.offset + self.nbytes]

@@ -26,6 +26,8 @@ from amanda.types import DType, ElementType, Quantized, Shape, TensorType, strin
 if TYPE_CHECKING:
     import numpy as np
 
+    from amanda.files.mapped_file import MappedFile
+
     Array = np.ndarray[Any, Any]
 
 __all__ = ["Tensor"]
@@ -117,11 +119,12 @@ class Tensor:
     ) -> Tensor:
         """Packed elements in a file, which is mapped on first access.
 
-        Raises FormatError if the file is too short.
+        Up to 4 KB are copied. Raises FormatError if the file is too short; so does
+        each later access if the file was written to in place.
         """
         file = path if isinstance(path, FileMap) else FileMap.of(path)
         return Tensor(
-            FileSource(file, _element_type(dtype), check_shape(shape), offset)
+            FileSource.of(file, _element_type(dtype), check_shape(shape), offset)
         )
 
     @staticmethod
@@ -180,6 +183,11 @@ class Tensor:
     def is_lazy(self) -> bool:
         """True if the elements are computed on demand."""
         return isinstance(self._source, LazySource)
+
+    @property
+    def mapped_file(self) -> MappedFile | None:
+        """The mapped file that the elements are read from, or None."""
+        return self._source.mapped_file
 
     # the elements
 

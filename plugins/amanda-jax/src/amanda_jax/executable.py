@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from amanda.errors import AmandaError, UsageError
+from amanda.files import MappedFile
 from amanda.graph import Graph, OutputPort
 from amanda.host import host_in_use
 from amanda.types import OptionalType, SequenceType, TensorType, TupleType
@@ -131,6 +132,11 @@ class Executable:
         self._count = len(self._dtypes)
         self._direct_call: Any = None
         """A function of arrays without further checks, once there is one."""
+
+    @property
+    def mapped_files(self) -> tuple[MappedFile, ...]:
+        """Mapped files whose memory calls read."""
+        return tuple(self._weights.mapped_files)
 
     def _prepare(
         self, graph: Graph, device: Any, settings: Settings

@@ -23,6 +23,9 @@ _DTypes = tuple[DType | None, ...]
 class OnnxRuntimeExecutable:
     """Thread-safe, as onnxruntime's sessions are."""
 
+    mapped_files = ()
+    """Sessions copy all weights."""
+
     def __init__(self, graph: Graph, factory: SessionFactory) -> None:
         self._factory = factory
         self._lock = Lock()

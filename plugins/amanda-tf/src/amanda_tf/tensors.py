@@ -131,11 +131,12 @@ def _read_elements(
         return Tensor.splat(dtype, shape, 0), 0
     if name in _FIXED and count == size and len(spans) == 1:
         return file.tensor(spans[0], dtype, shape), count
-    raw = join_spans(file.data, spans)
+    data = file.data
     if count == 1:
-        return Tensor.splat(dtype, shape, _decode(raw, name, dtype, 1)[0]), 1
+        one = _decode(join_spans(data, spans), name, dtype, 1)[0]
+        return Tensor.splat(dtype, shape, one), 1
     return Tensor.lazy(
-        lambda: _fill(raw, name, dtype, shape, count), dtype, shape
+        lambda: _fill(join_spans(data, spans), name, dtype, shape, count), dtype, shape
     ), count
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from amanda.files import MappedFile
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda_jax.cpu_tuning.steps import CPU_ONLY, enabled_steps
@@ -45,6 +46,8 @@ class DeviceWeights:
         self._relaid: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
         self._arrays: dict[int, tuple[Tensor, Any]] = {}
         self._pending: dict[int, Tensor] = {}
+        self.mapped_files: set[MappedFile] = set()
+        """Mapped files whose memory the device reads in place."""
         self._lock = Lock()
 
     def transfer(self, tensors: Iterable[Tensor]) -> list[Any]:
@@ -64,6 +67,8 @@ class DeviceWeights:
                     self._pending.pop(id(tensor), None)
                     if not _is_shared(array, copy):
                         release_pages(array)
+                    elif (file := MappedFile.of(array)) is not None:
+                        self.mapped_files.add(file)
             return [self._arrays[id(tensor)][1] for tensor in wanted]
 
     def announce(self, tensors: Iterable[Tensor]) -> None:
@@ -196,6 +201,8 @@ class ProgramConstants:
             key: None if is_weight(op) and op.output not in static else tensor.numpy()
             for key, op, tensor in zip(steps.weights, ops, tensors, strict=True)
         }
+        files = map(MappedFile.of, self._literals.values())
+        weights.mapped_files.update(file for file in files if file is not None)
         rows = zip(tensors, self._literals.values(), strict=True)
         self._tensors = [tensor for tensor, literal in rows if literal is None]
         self._weights = weights

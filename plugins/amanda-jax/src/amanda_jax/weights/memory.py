@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from amanda.files import MappedFile
+
 __all__ = [
     "ALIGNMENT",
     "aligned_copy",
@@ -33,7 +35,7 @@ def release_pages(array: Any) -> None:
 
     They are read again when they are needed; so this is done only for read-only
     maps."""
-    mapped = _file_of(array)
+    mapped = MappedFile.of(array)
     if _DONTNEED is None or mapped is None:
         return
     page = mmap.PAGESIZE
@@ -47,16 +49,7 @@ def release_pages(array: Any) -> None:
 
 def is_memory_mapped(array: Any) -> bool:
     """Whether an array is in pages of a mapped file, which load when they are read."""
-    return _file_of(array) is not None
-
-
-def _file_of(array: Any) -> mmap.mmap | None:
-    """The read-only memory map that an array is in, if there is one."""
-    base = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    mapped = base.obj if isinstance(base, memoryview) and base.readonly else None
-    return mapped if isinstance(mapped, mmap.mmap) else None
+    return MappedFile.of(array) is not None
 
 
 def empty_aligned(shape: Sequence[int], dtype: Any) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
 from amanda.errors import FormatError
+from amanda.files import COPY_BYTES
 from amanda.formatkit import MessageFile, Span, raise_at
 from amanda.tensors import FileMap, Tensor
 from amanda.types import DType
@@ -21,7 +22,9 @@ _MAX_OFFSET: Final = 1 << 62
 
 
 class ModelFile(MessageFile):
-    """The bytes of a model, and the files with external data external_data it."""
+    """The bytes of a model, and the files with its external data.
+
+    Such files are copied while they are small, all together, else mapped."""
 
     def __init__(
         self,
@@ -32,6 +35,7 @@ class ModelFile(MessageFile):
     ) -> None:
         super().__init__(data, file=file, folder=folder)
         self._external: dict[str, FileMap] = {}
+        self._copy_bytes = COPY_BYTES
 
     def read(self, message: str, span: Span) -> dict[str, Any]:
         """The fields of a message at a span."""
@@ -55,9 +59,9 @@ class ModelFile(MessageFile):
         length = _parse_offset(entries, "length", size, place)
         file = self._external.get(location)
         if file is None:
-            file = self._external[location] = FileMap.of(
-                self._resolve_location(location, place)
-            )
+            path = self._resolve_location(location, place)
+            file = self._external[location] = FileMap.read(path, self._copy_bytes)
+            self._copy_bytes -= file.size if file.is_copy else 0
         if length != size:
             raise_at(
                 "external data does not have the length of its tensor",
