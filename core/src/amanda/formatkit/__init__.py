@@ -20,7 +20,15 @@ from amanda.formatkit.descriptors import (
     schema_of_descriptor,
 )
 from amanda.formatkit.dtype_codes import DTypeCodes
-from amanda.formatkit.file_records import FileRecords
+from amanda.formatkit.file_records import (
+    FileRecords,
+    RecordCheck,
+    any_of,
+    dict_of,
+    is_message,
+    list_of,
+    of_class,
+)
 from amanda.formatkit.message_file import MessageFile, file_errors
 from amanda.formatkit.message_writer import MessageChunks, MessageWriter
 from amanda.formatkit.proto_schema import (
@@ -66,6 +74,12 @@ __all__ = [
     "ProtoSchema",
     "RecordCodec",
     "FileRecords",
+    "RecordCheck",
+    "any_of",
+    "dict_of",
+    "is_message",
+    "of_class",
+    "list_of",
     "Span",
     "count_varints",
     "decode_varint",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from amanda.formatkit.wire import BYTES, encode_varint
+from amanda.errors import FormatError
+from amanda.formatkit.wire import BYTES, encode_varint, iter_fields
 from amanda.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -54,6 +55,17 @@ class MessageWriter:
         """Append encoded fields, such as those that `read` did not know."""
         self._parts.append(fields)
         return self
+
+    def put_unknown(self, fields: bytes) -> MessageWriter:
+        """Append encoded fields that the schema does not have; raises for others."""
+        known = {codec.number for codec in self._fields.values()} if fields else ()
+        for number, _, start, _ in iter_fields(fields) if fields else ():
+            if number in known:
+                raise FormatError(
+                    f"the recorded fields include {number}, which the format writes",
+                    where=f"byte {start}",
+                )
+        return self.put_raw(fields)
 
     def done(self) -> bytes:
         """The bytes of the message."""

@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Final
 
 from amanda.errors import InvalidTypeError
-from amanda.formatkit import DTypeCodes, FileRecords, ProtoSchema
+from amanda.formatkit import (
+    DTypeCodes,
+    FileRecords,
+    ProtoSchema,
+    any_of,
+    dict_of,
+    is_message,
+    list_of,
+    of_class,
+)
 from amanda.types import DType
 
 __all__ = ["ELEMENT_TYPES", "GRAPH_RECORDS", "NODE_RECORDS", "REF", "SCHEMA"]
@@ -23,10 +32,34 @@ SCHEMA: Final = ProtoSchema.load(
 REF: Final = 100
 """Added to the code of an element type for a reference to a variable of it."""
 
-NODE_RECORDS: Final = FileRecords("_tensorflow:node")
+_TEXT, _NUMBER = of_class(str), of_class(int)
+
+
+def _is_group(value: object) -> bool:
+    """Whether a value is the name of outputs and how many they are."""
+    is_pair = isinstance(value, list | tuple) and len(value) == 2
+    return is_pair and _TEXT(value[0]) and _NUMBER(value[1])  # type: ignore[index]
+
+
+NODE_RECORDS: Final = FileRecords(
+    "_tensorflow:node",
+    {
+        "device": _TEXT, "inputs": list_of(_TEXT), "outputs": list_of(_is_group),
+        "attrs": dict_of(of_class(dict)), "rest": is_message,
+    },
+)  # fmt: skip
 """Of a node: device, inputs as spelled, encodings of attributes, other fields."""
 
-GRAPH_RECORDS: Final = FileRecords("tensorflow:graph")
+GRAPH_RECORDS: Final = FileRecords(
+    "tensorflow:graph",
+    {
+        "versions": any_of(
+            is_message, dict_of(any_of(_NUMBER, list_of(_NUMBER)))
+        ),
+        "library": of_class(bool), "library_rest": is_message, "rest": is_message,
+        "order": list_of(_TEXT),
+    },
+)  # fmt: skip
 """Of a graph: versions, order of nodes, other fields."""
 
 _NAMES: Final = {

@@ -45,7 +45,7 @@ def attribute_chunks(
         tail.put("type", CODES[str(kind)])
     if reference:
         tail.put("ref_attr_name", value[REFERENCE])
-    out.append(tail.put_raw(_fact(notes, "rests", name) or b"").done())
+    out.append(tail.put_unknown(_fact(notes, "rests", name) or b"").done())
     return out
 
 

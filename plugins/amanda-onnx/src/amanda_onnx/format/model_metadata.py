@@ -24,10 +24,21 @@ rest            fields unknown to this version, as they are encoded
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from amanda.formatkit import FileRecords
+from amanda.errors import FormatError
+from amanda.formatkit import (
+    FileRecords,
+    RecordCheck,
+    any_of,
+    dict_of,
+    is_message,
+    list_of,
+    of_class,
+)
+from amanda.tensors import Tensor
+from amanda_onnx.format.messages import SCHEMA
 
 __all__ = [
     "MODEL_KEY",
@@ -35,17 +46,76 @@ __all__ = [
     "model_notes",
     "add_notes",
     "notes_of",
+    "recorded_messages",
     "string_pairs",
 ]
 
-NODE_RECORDS: Final = FileRecords("onnx:notes")
-MODEL_RECORDS: Final = FileRecords("onnx:model")
+_TEXT, _FLAG, _NUMBER = of_class(str), of_class(bool), of_class(int)
+_MESSAGES: Final = list_of(is_message)
+_PAIRS: Final = any_of(
+    dict_of(_TEXT), list_of(lambda pair: list_of(_TEXT)(pair) and len(pair) == 2)
+)
+_ANYTHING: Final = {"rest": is_message, "doc_string": _TEXT, "metadata_props": _PAIRS}
+
+
+def _is_place(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 31
+
+
+def _is_data_record(value: object) -> bool:
+    """Whether a value is the record of a tensor or a type, or a list of them."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_data_record, value))
+    return isinstance(value, Mapping) and all(
+        name not in _OF_DATA or _OF_DATA[name](item) for name, item in value.items()
+    )
+
+
+_OF_DATA: Final[dict[str, RecordCheck]] = {
+    **_ANYTHING, "name": _TEXT, "data": _TEXT, "external": _FLAG, "type": is_message,
+    "denotation": _TEXT, "values": _is_data_record, "indices": _is_data_record,
+}  # fmt: skip
+
+NODE_RECORDS: Final = FileRecords(
+    "onnx:notes",
+    {
+        **_ANYTHING, "name": _TEXT, "overload": _TEXT, "domain": _TEXT, "node": _TEXT,
+        "device_configurations": _MESSAGES, "kinds": dict_of(_TEXT),
+        "docs": dict_of(_TEXT), "rests": dict_of(is_message),
+        "values": dict_of(_is_data_record), "initializer": _FLAG, "input": _is_place,
+        "denotation": _TEXT, "quantization": any_of(_PAIRS, _MESSAGES),
+        "value_info": any_of(_FLAG, _MESSAGES), "untyped": _FLAG, "type": is_message,
+        "attributes": list_of(_TEXT),
+    },
+)  # fmt: skip
+MODEL_RECORDS: Final = FileRecords(
+    "onnx:model",
+    {
+        **_ANYTHING, "ir_version": _NUMBER, "producer_name": _TEXT,
+        "producer_version": _TEXT, "domain": _TEXT, "model_version": _NUMBER,
+        "training_info": list_of(of_class(Tensor)), "configuration": _MESSAGES,
+    },
+)  # fmt: skip
 NOTES_KEY: Final = NODE_RECORDS.key
 MODEL_KEY: Final = MODEL_RECORDS.key
 
 notes_of = NODE_RECORDS.of
 add_notes = NODE_RECORDS.add
 model_notes = MODEL_RECORDS.of
+
+
+def recorded_messages(
+    notes: Mapping[str, Any], field: str, message: str
+) -> Sequence[bytes]:
+    """The encoded messages of a field of a graph's record, which are checked."""
+    found = notes.get(field, ())
+    if not _MESSAGES(found):
+        raise FormatError(
+            f"the field {field!r} of a graph's record is no list", got=found
+        )
+    for raw in found:
+        SCHEMA.read(message, raw)
+    return found  # type: ignore[no-any-return]
 
 
 def string_pairs(given: object) -> list[tuple[str, str]]:

@@ -205,7 +205,7 @@ class NodeWriter:
             raise FormatError(
                 "a subgraph that can be no local function", got=subgraph_fault(op)
             )
-        if op.type is None:
+        if not op.type:
             raise FormatError("an op without a type")
         if op.control_inputs:
             raise FormatError("ONNX has no control edges")
@@ -249,7 +249,7 @@ class NodeWriter:
         tail.put_if("domain", written).put_if("overload", notes.get("overload"))
         tail.put_all("metadata_props", string_entries(notes.get("metadata_props")))
         tail.put_all("device_configurations", notes.get("device_configurations", ()))
-        out.append(tail.put_raw(notes.get("rest", b"")).done())
+        out.append(tail.put_unknown(notes.get("rest", b"")).done())
         return out
 
     def _domain(self, op: Op) -> str:
@@ -312,7 +312,7 @@ class NodeWriter:
             "doc_string", notes.get("docs", {}).get(name)
         )
         tail.put("type", CODES[kind])
-        attribute.append(tail.put_raw(notes.get("rests", {}).get(name, b"")).done())
+        attribute.append(tail.put_unknown(notes.get("rests", {}).get(name, b"")).done())
         out.append_message(_ATTRIBUTE, attribute)
 
     def _constant(self, out: MessageChunks, op: Op, notes: Mapping[str, Any]) -> None:

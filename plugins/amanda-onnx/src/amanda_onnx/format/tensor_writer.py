@@ -61,7 +61,7 @@ def tensor_chunks(
             "data_location", _EXTERNAL
         )
     tail.put_all("metadata_props", string_entries(facts.get("metadata_props")))
-    out.append(tail.put_raw(facts.get("rest", b"")).done())
+    out.append(tail.put_unknown(facts.get("rest", b"")).done())
     return out
 
 
@@ -92,7 +92,7 @@ def sparse_chunks(
         inner = tensor_chunks(own or noted.get("name", ""), tensor, noted, outside)
         out.append_message(SCHEMA.tag("SparseTensorProto", part), inner)
     dims = SCHEMA.writer("SparseTensorProto").put_all("dims", value["dims"])
-    out.append(dims.put_raw(facts.get("rest", b"")).done())
+    out.append(dims.put_unknown(facts.get("rest", b"")).done())
     return out
 
 

@@ -27,6 +27,7 @@ from amanda_onnx.format.model_metadata import (
     NOTES_KEY,
     model_notes,
     notes_of,
+    recorded_messages,
 )
 from amanda_onnx.format.node_reader import MAX_DEPTH
 from amanda_onnx.format.node_writer import NodeWriter
@@ -192,7 +193,7 @@ class ModelWriter:
         last = SCHEMA.writer("ModelProto").put_all(
             "configuration", notes.get("configuration", ())
         )
-        out.append(last.put_raw(notes.get("rest", b"")).done())
+        out.append(last.put_unknown(notes.get("rest", b"")).done())
         return out
 
     # -- graphs ----------------------------------------------------------------------
@@ -250,14 +251,19 @@ class ModelWriter:
             if port not in listed or notes_of(port).get("value_info")
         ]
         tail = SCHEMA.writer("GraphProto").put_raw(b"".join(infos))
-        tail.put_all("value_info", notes.get("value_info", ()))
+        tail.put_all(
+            "value_info", recorded_messages(notes, "value_info", "ValueInfoProto")
+        )
         tail.put_all("quantization_annotation", self._annotations(graph, nodes))
-        tail.put_all("quantization_annotation", notes.get("quantization", ()))
+        tail.put_all(
+            "quantization_annotation",
+            recorded_messages(notes, "quantization", "TensorAnnotation"),
+        )
         out.append(tail.done())
         self._initializers(out, nodes, "sparse_initializer")
         last = SCHEMA.writer("GraphProto")
         last.put_all("metadata_props", string_entries(notes.get("metadata_props")))
-        out.append(last.put_raw(notes.get("rest", b"")).done())
+        out.append(last.put_unknown(notes.get("rest", b"")).done())
 
     def _typed_values(
         self, graph: Graph, nodes: NodeWriter
@@ -361,7 +367,7 @@ class ModelWriter:
                 "doc_string", notes.get("doc_string")
             )
             tail.put_all("metadata_props", string_entries(notes.get("metadata_props")))
-            info += tail.put_raw(notes.get("rest", b"")).done()
+            info += tail.put_unknown(notes.get("rest", b"")).done()
         return field + _with_length(info)
 
     def _annotations(self, graph: Graph, nodes: NodeWriter) -> list[bytes]:
@@ -412,11 +418,11 @@ class ModelWriter:
         for port, word in [*listed, *nodes.infos]:
             out.append(self._info(_INFO_OF_FUNCTION, port, word, port))
         tail = SCHEMA.writer("FunctionProto").put_all(
-            "value_info", notes.get("value_info", ())
+            "value_info", recorded_messages(notes, "value_info", "ValueInfoProto")
         )
         tail.put_if("overload", overload)
         tail.put_all("metadata_props", string_entries(notes.get("metadata_props")))
-        out.append(tail.put_raw(notes.get("rest", b"")).done())
+        out.append(tail.put_unknown(notes.get("rest", b"")).done())
         self._imports = outer
         return out
 

@@ -7,13 +7,19 @@ from typing import Any
 import numpy as np
 
 from amanda.mapping import Decline, constant_of
+from amanda.tensors import Tensor
 from amanda.types import DType, Sym
 from amanda_onnx.format.element_types import DTYPES
 from amanda_std import ops
 
 __all__ = [
     "MAX_ELEMENTS",
+    "axis_of",
     "cast_to",
+    "dim_at",
+    "expect_rank",
+    "known_scalar",
+    "one_item",
     "known_content",
     "static_dims",
     "dtype_of",
@@ -38,6 +44,39 @@ def known_content(value: Any) -> Any:
     if found.elements is None or any(isinstance(d, Sym) for d in found.elements):
         return None
     return np.array(found.elements).reshape([int(d) for d in found.shape]).tolist()
+
+
+def known_scalar(value: Any) -> Any:
+    """The number of a value of one element; None where it is unknown."""
+    found = known_content(value)
+    return None if found is None else one_item(found)
+
+
+def one_item(found: Any) -> Any:
+    """The only item of an array, a Tensor or nested lists; Decline for others."""
+    array = np.asarray(found.numpy() if isinstance(found, Tensor) else found)
+    expect(array.size == 1, f"one element expected, got {array.size}")
+    return array.reshape(()).item()
+
+
+def dim_at(value: Any, axis: int, what: str = "input") -> Any:
+    """The dim of an axis; Decline where there is no such axis."""
+    dims = value.type.shape.dims
+    enough = -len(dims) <= axis < len(dims)
+    expect(enough, f"{what} has {len(dims)} axes, so there is no axis {axis}")
+    return dims[axis]
+
+
+def expect_rank(value: Any, rank: int, what: str) -> None:
+    """Raise Decline unless a value has this rank."""
+    own = rank_of(value)
+    expect(own == rank, f"{what} has rank {own}, expected {rank}")
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the first one; Decline where there is none."""
+    expect(-rank <= axis < rank, f"axis={axis}: {-rank} to {rank - 1} expected")
+    return axis % rank
 
 
 def known_or_value(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from amanda.types import dims_equal
-from amanda_onnx.mapping.static_values import expect
+from amanda_onnx.mapping.static_values import dim_at, expect
 from amanda_std import ops
 
 __all__ = ["merge_heads", "repeat_heads", "split_heads"]
@@ -27,7 +27,7 @@ def merge_heads(y: Any) -> Any:
 
 def repeat_heads(x: Any, q: Any) -> Any:
     """Keys or values repeated for the query heads that share them (grouped-query)."""
-    have, want = x.type.shape.dims[1], q.type.shape.dims[1]
+    have, want = dim_at(x, 1), dim_at(q, 1, "q")
     if dims_equal(have, want) is True:
         return x
     is_static = isinstance(have, int) and isinstance(want, int)

@@ -6,7 +6,7 @@ from typing import Any
 
 from amanda.types import dims_equal
 from amanda_onnx.mapping.attention.heads import merge_heads, split_heads
-from amanda_onnx.mapping.static_values import cast_to, dtype_of, expect, rank_of
+from amanda_onnx.mapping.static_values import cast_to, dim_at, dtype_of, expect, rank_of
 from amanda_std import ops
 
 __all__ = ["QK_OUTPUT_MODES", "READ"]
@@ -54,10 +54,10 @@ def read_attention(
 
 def _has_equal_heads(q: Any, k: Any, mask: Any) -> bool:
     """Whether no heads are shared, and the mask covers all keys."""
-    equal = dims_equal(q.type.shape.dims[1], k.type.shape.dims[1]) is True
+    equal = dims_equal(dim_at(q, 1, "q"), dim_at(k, 1, "k")) is True
     if mask is None or not equal:
         return equal
-    return dims_equal(mask.type.shape.dims[-1], k.type.shape.dims[2]) is True
+    return dims_equal(dim_at(mask, -1, "attn_mask"), dim_at(k, 2, "k")) is True
 
 
 def read_rotary_embedding(
@@ -91,7 +91,7 @@ def read_linear_attention(
     if decay is not None:
         decay = split_heads(decay, kv_num_heads)
     if beta is not None:
-        last = beta.type.shape.dims[2]
+        last = dim_at(beta, 2, "beta")
         expect(isinstance(last, int), "the number of betas is dynamic")
         beta = split_heads(beta, last)
     attrs: dict[str, Any] = {"scale": scale} if scale else {}

@@ -16,7 +16,7 @@ from amanda_onnx.mapping.classical_ml.scores import (
     to_floats,
 )
 from amanda_onnx.mapping.shapes.read_shapes import read_cast
-from amanda_onnx.mapping.static_values import expect, rank_of
+from amanda_onnx.mapping.static_values import expect, one_item, rank_of
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -128,9 +128,11 @@ def read_label_encoder(
     )
     own = values.dtype if isinstance(values, Tensor) else DType.of(values.dtype)
     if default_tensor is not None:
-        default: Any = Tensor.of(default_tensor.numpy().reshape(()))
+        default: Any = one_item(default_tensor)
         if str(own) == "string":
-            default = Tensor.strings([default_tensor.tolist()[0]], ())
+            default = Tensor.strings([default], ())
+        else:
+            default = Tensor.of(default, default_tensor.dtype)
     elif str(own) == "string":
         default = _string_scalar(default_string)
     else:

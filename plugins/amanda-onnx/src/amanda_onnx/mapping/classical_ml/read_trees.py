@@ -61,7 +61,12 @@ class _TreeNodes:
         return node
 
     def depth(self) -> int:
-        """The longest way to a leaf; Decline where a tree has a cycle."""
+        """The longest way to a leaf; Decline where a tree has a cycle, or a node
+        that does not exist."""
+        count = len(self.mode)
+        for nodes in (self.roots, self.true_child, self.false_child):
+            expect(all(0 <= i < count for i in nodes), f"a tree has {count} nodes only")
+        expect(min(self.feature, default=0) >= 0, "a negative feature")
         level, steps = set(self.roots), 0
         while True:
             level = {i for i in level if self.mode[i] != _LEAF}
@@ -133,8 +138,20 @@ def read_tree_ensemble(
     trees = _TreeNodes()
     count = len(nodes_featureids)
     missing = nodes_missing_value_tracks_true or [0] * count
-    modes = [int(m) for m in nodes_modes.tolist()]
-    splits = nodes_splits.tolist()
+    modes = [int(m) for m in nodes_modes.numpy().reshape(-1)]
+    splits = nodes_splits.numpy().reshape(-1).tolist()
+    _check_counts(
+        count, modes, splits, missing, nodes_truenodeids, nodes_falsenodeids,
+        nodes_trueleafs, nodes_falseleafs,
+    )  # fmt: skip
+    known = {*range(len(TREE_COMPARISONS)), _MEMBER}
+    expect(known.issuperset(modes), "an unknown node mode")
+    leaf_weights = leaf_weights.numpy().reshape(-1).tolist()
+    _check_counts(len(leaf_targetids), leaf_weights)
+    expect(aggregate_function in range(len(_AGGREGATES)), "unknown aggregate_function")
+    expect(post_transform in range(len(_TRANSFORMS)), "unknown post_transform")
+    in_range = all(0 <= i < count for i in tree_roots)
+    expect(in_range, f"tree_roots={list(tree_roots)}: 0 to {count - 1} expected")
     for i in range(count):
         yes, no = (
             ids[i] + count if leafs[i] else ids[i]  # leaves are added behind the nodes
@@ -144,7 +161,7 @@ def read_tree_ensemble(
             )
         )
         trees.add(modes[i], nodes_featureids[i], splits[i], yes, no, bool(missing[i]))
-    for target, weight in zip(leaf_targetids, leaf_weights.tolist(), strict=True):
+    for target, weight in zip(leaf_targetids, leaf_weights, strict=True):
         trees.weights[trees.add(_LEAF)] = [(target, weight)]
     trees.roots = [_leaf_or_root(trees, i) for i in tree_roots]
     trees.expand_members(_member_sets(modes, membership_values))
@@ -153,9 +170,16 @@ def read_tree_ensemble(
     return transform_scores(y, _TRANSFORMS[post_transform])
 
 
+def _check_counts(count: int, *lists: Any) -> None:
+    """Decline lists that do not have an item for each node or leaf."""
+    sizes = sorted({len(items) for items in lists} - {count})
+    expect(not sizes, f"lists of {count} items expected, got {sizes}")
+
+
 def _leaf_or_root(trees: _TreeNodes, root: int) -> int:
     """A tree of one leaf has a node whose children both are that leaf."""
     one, other = trees.true_child[root], trees.false_child[root]
+    expect(0 <= one < len(trees.mode), "a child that does not exist")
     return one if one == other and trees.mode[one] == _LEAF else root
 
 
@@ -166,7 +190,7 @@ def _member_sets(modes: list[int], values: Any) -> dict[int, list[float]]:
         return {}
     expect(values is not None, "BRANCH_MEMBER needs membership_values")
     sets: list[list[float]] = [[]]
-    for value in values.tolist():
+    for value in values.numpy().reshape(-1).tolist():
         if np.isnan(value):
             sets.append([])
         else:
@@ -195,10 +219,9 @@ def _nodes_of_old_versions(attrs: dict[str, Any], kind: str) -> _TreeNodes:
         if mode == "LEAF":
             trees.add(_LEAF)
             continue
-        yes, no = (
-            index[tree, attrs[f"nodes_{branch}nodeids"][i]]
-            for branch in ("true", "false")
-        )
+        ends = [(tree, attrs[f"nodes_{b}nodeids"][i]) for b in ("true", "false")]
+        expect(index.keys() >= set(ends), f"tree {tree} lacks a node of {ends}")
+        yes, no = (index[end] for end in ends)
         feature = attrs["nodes_featureids"][i]
         trees.add(_MODES[mode], feature, splits[i], yes, no, bool(missing[i]))
     first: dict[int, int] = {}
@@ -206,7 +229,9 @@ def _nodes_of_old_versions(attrs: dict[str, Any], kind: str) -> _TreeNodes:
         first.setdefault(tree, i)
     trees.roots = [first[tree] for tree in sorted(first)]
     weights = _list_or_tensor(attrs, f"{kind}_weights") or []
-    ids = zip(attrs[f"{kind}_treeids"], attrs[f"{kind}_nodeids"], strict=True)
+    ids = list(zip(attrs[f"{kind}_treeids"], attrs[f"{kind}_nodeids"], strict=True))
+    expect(index.keys() >= set(ids), "a leaf of a node that does not exist")
+    expect(len(weights) == len(ids), f"{len(ids)} weights expected")
     rows = zip(ids, attrs[f"{kind}_ids"], weights, strict=True)
     for key, target, weight in rows:
         trees.weights.setdefault(index[key], []).append((target, weight))

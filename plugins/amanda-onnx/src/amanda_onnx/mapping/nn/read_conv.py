@@ -44,6 +44,7 @@ def read_conv_transpose(
     padding = padding_of("NOTSET", pads)
     if auto_pad.startswith("SAME") or output_shape is not None:
         size, kernel = static_dims(x)[2:], static_dims(w)[2:]
+        expect(len(kernel) == n, f"weights of {len(kernel)} spatial axes, expected {n}")
         shape = output_shape or [i * j for i, j in zip(size, s, strict=True)]
         expect(len(shape) == n, f"output_shape={shape}: {n} numbers expected")
         rows = zip(size, kernel, s, d, extra, shape, strict=True)

@@ -12,7 +12,7 @@ from amanda_onnx.mapping.recurrent.gates import (
     PEEPHOLES,
     reorder_rows,
 )
-from amanda_onnx.mapping.static_values import expect
+from amanda_onnx.mapping.static_values import dim_at, expect
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -22,7 +22,7 @@ def _reorder_gates(value: Any, order: tuple[int, ...], halves: int = 1) -> Any:
     """A weight with its gates, along axis 1, in std's order."""
     if value is None or order == tuple(sorted(order)):
         return value
-    rows = value.type.shape.dims[1]
+    rows = dim_at(value, 1, "a weight")
     expect(isinstance(rows, int), "the number of gates is dynamic")
     size = rows // len(order) // halves
     half = reorder_rows(size, order)

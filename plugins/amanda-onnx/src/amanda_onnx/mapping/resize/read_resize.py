@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from amanda_onnx.mapping.static_values import (
+    axis_of,
     expect,
     known_content,
     known_or_value,
@@ -42,7 +43,7 @@ def read_resize(
     else:
         attrs["coordinates"] = coordinate_transformation_mode
     rank = rank_of(x)
-    axes = list(range(rank)) if axes is None else [a % rank for a in axes]
+    axes = list(range(rank)) if axes is None else [axis_of(a, rank) for a in axes]
     if scales is not None and not _is_empty(scales):
         return _resize_by_scales(x, scales, region, axes, attrs)
     wanted = known_or_value(sizes)
@@ -95,7 +96,8 @@ def _resize_by_known_scales(
     x: Any, scales: list[float], region: Any, axes: list[int], attrs: dict[str, Any]
 ) -> Any:
     """Axes of scale 1 are left out."""
-    expect(len(scales) == len(axes), "a scale for each axis expected")
+    expect(np.shape(scales) == (len(axes),), "a scale for each axis expected")
+    expect(all(0 < s < np.inf for s in scales), f"scales={scales}: positive expected")
     pairs = [
         (a, s)
         for a, s in zip(axes, scales, strict=True)

@@ -13,8 +13,10 @@ from amanda_onnx.mapping.shapes.cast_to_float8_scale import cast_to_float8_scale
 from amanda_onnx.mapping.static_values import (
     dtype_of,
     expect,
+    expect_rank,
     known_content,
     known_or_value,
+    known_scalar,
     pairs_of,
     to_scalar,
 )
@@ -51,7 +53,8 @@ def read_constant(
 
 
 def read_constant_of_shape(s: Any, *, value: Any = None) -> Any:
-    fill = np.zeros((), "float32") if value is None else value.numpy().reshape(())
+    fill = np.zeros(1, "float32") if value is None else value.numpy()
+    expect(fill.size == 1, f"value has {fill.size} elements, expected one")
     return ops.full(known_or_value(s), np.ascontiguousarray(fill).reshape(()))
 
 
@@ -85,12 +88,8 @@ def read_split_12(x: Any, *, split: Any = None, axis: int = 0, outputs: int) -> 
 
 def read_topk(x: Any, k: Any, *, axis: int = -1, largest: int = 1,
               sorted: int = 1) -> Any:  # fmt: skip  # noqa: ARG001
-    count = known_content(k)
-    if count is None:
-        size = to_scalar(k)
-    else:
-        expect(np.size(count) == 1, "k is not one number")
-        size = int(np.reshape(count, ()))
+    count = known_scalar(k)
+    size = to_scalar(k) if count is None else int(count)
     return tuple(ops.topk(x, size, axis=axis, largest=bool(largest)))
 
 
@@ -117,6 +116,7 @@ def read_pad_10(x: Any, *, pads: Any, value: float = 0.0,
 
 
 def read_eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
+    expect_rank(x, 2, "the input")
     rows, columns = x.shape
     wanted = x.dtype if dtype is None else dtype_of(dtype)
     return ops.eye(rows, columns, k=k, dtype=wanted)
@@ -124,12 +124,8 @@ def read_eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
 
 def read_one_hot(i: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
     off, on = ops.split(values, axis=0, outputs=2)
-    size = known_content(depth)
-    number = (
-        ops.astype(to_scalar(depth), dtype="int64")
-        if size is None
-        else int(np.reshape(size, ()))
-    )
+    size = known_scalar(depth)
+    number = ops.astype(to_scalar(depth), dtype="int64") if size is None else int(size)
     if str(i.dtype) != "int64":
         i = ops.astype(i, dtype="int64")
     return ops.one_hot(i, number, to_scalar(on), to_scalar(off), axis=axis, wrap=True)

@@ -8,11 +8,11 @@ import numpy as np
 
 from amanda.types import DType
 from amanda_onnx.mapping.static_values import (
+    axis_of,
     cast_to,
     dtype_of,
     expect,
-    known_content,
-    known_or_value,
+    known_scalar,
     rank_of,
 )
 from amanda_std import ops
@@ -26,9 +26,9 @@ _MEL = 2595 / np.log(10)
 
 def _integer(value: Any) -> Any:
     """One integer: a number where it is static, else a scalar of int64."""
-    known = known_content(value)
+    known = known_scalar(value)
     if known is not None:
-        return int(np.reshape(known, ()))
+        return int(known)
     if value.type.shape.rank:
         value = ops.reshape(value, [])
     return cast_to(value, DType("int64"))
@@ -44,7 +44,7 @@ def read_dft(x: Any, length: Any = None, axis: Any = None, *, inverse: int = 0,
 def read_dft_17(x: Any, length: Any = None, *, axis: int = 1, inverse: int = 0,
                 onesided: int = 0) -> Any:  # fmt: skip
     size = None if length is None else _integer(length)
-    at = axis % rank_of(x)
+    at = axis_of(axis, rank_of(x))
     return ops.dft(x, size, at, inverse=bool(inverse), onesided=bool(onesided))
 
 
@@ -120,9 +120,9 @@ def read_mel_weight_matrix(
     output_datatype: int = 1, context: Any,
 ) -> Any:  # fmt: skip
     own = dtype_of(output_datatype)
-    known = [known_content(v) for v in (bins, length, rate, low, high)]
+    known = [known_scalar(v) for v in (bins, length, rate, low, high)]
     if all(v is not None for v in known):
-        b, n, r, least, most = (float(np.reshape(v, ())) for v in known)
+        b, n, r, least, most = map(float, known)
         counts = (int(b), int(n))
         return context.mel_weights(
             *counts, rate=int(r), low=least, high=most, dtype=own
@@ -174,8 +174,8 @@ def read_bit_cast(x: Any, *, to: int) -> Any:
 
 
 def read_cum_prod(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
-    known = known_or_value(axis)
-    at = int(np.reshape(known, ())) if isinstance(known, int | list) else known
+    known = known_scalar(axis)
+    at = axis if known is None else int(known)
     return ops.cumulative_prod(x, at, exclusive=bool(exclusive), reverse=bool(reverse))
 
 

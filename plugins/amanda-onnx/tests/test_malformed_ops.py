@@ -1,0 +1,129 @@
+"""Ops that are no valid ONNX: a gap with the reason, never a foreign exception."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import amanda
+from amanda.errors import ConversionError, NamespaceError
+from amanda_onnx.format import Format
+
+F, I = TensorProto.FLOAT, TensorProto.INT64  # noqa: E741
+
+
+def graph_of(type, inputs, constants=(), outputs=1, opset=18, domain="", **attrs):
+    """The graph of one node; `inputs` are shapes, None for an omitted one."""
+    infos = [
+        helper.make_tensor_value_info(f"x{i}", F, shape)
+        for i, shape in enumerate(inputs)
+        if shape is not None
+    ]
+    names = ["" if shape is None else f"x{i}" for i, shape in enumerate(inputs)]
+    weights = [
+        numpy_helper.from_array(np.asarray(c), f"c{i}") for i, c in enumerate(constants)
+    ]
+    names += [weight.name for weight in weights]
+    made = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(type, names, made, domain=domain, **attrs)
+    results = [helper.make_tensor_value_info(name, F, None) for name in made]
+    graph = helper.make_graph([node], "g", infos, results, weights)
+    imports = [helper.make_opsetid("", opset)]
+    imports += [helper.make_opsetid(domain, 3)] if domain else []
+    return Format().read(helper.make_model(graph, opset_imports=imports))
+
+
+TREE = {
+    "n_targets": 1, "nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_featureids": [0, 0, 0],
+    "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0],
+    "nodes_values": [0.0, 0.0, 0.0], "target_treeids": [0, 0], "target_nodeids": [1, 2],
+    "target_ids": [0, 0], "target_weights": [1.0, 2.0],
+}  # fmt: skip
+X = [1, 3, 8, 8]
+CASES = {
+    "no input": (("ReduceMax", []), "expected 1"),
+    "an omitted input": (("CastLike", [[2], None]), "target_type is missing"),
+    "too many inputs": (("Relu", [[2], [2]]), "expected 1"),
+    "too many outputs": (("Relu", [[2]], (), 2), "expected 1"),
+    "no outputs": (("Unique", [[2]], (), 0), "expected"),
+    "an attribute that became an input": (
+        ("ReduceSum", [[2, 3]]), "axes", {"axes": [0]},
+    ),
+    "a list for a number": (("Cast", [[2]]), "to is", {"to": [1, 2]}),
+    "a number for a list": (("Transpose", [[2]]), "perm is", {"perm": 1}),
+    "a tensor for a number": (
+        ("Cast", [[2]]), "to is", {"to": helper.make_tensor("t", 1, [1], [1.0])},
+    ),
+    "no UTF-8": (("StringNormalizer", [[2]]), "not UTF-8", {"locale": b"\xff"}),
+    "rank of EyeLike": (("EyeLike", [[2]]), "rank 1, expected 2"),
+    "several depths": (("OneHot", [[2]], ([1, 2], [0, 1])), "one element expected"),
+    "several k": (("TopK", [[3]], ([1, 2],), 2), "one element expected"),
+    "value of several elements": (
+        ("ConstantOfShape", [], ([2],)), "one",
+        {"value": helper.make_tensor("t", 1, [2], [1.0, 2.0])},
+    ),
+    "scales without axes": (
+        ("Resize", [X, None], (np.float32(2),)), "a scale for each",
+    ),
+    "nested scales": (
+        ("Resize", [X, None], (np.ones((4, 1), "float32"),)), "a scale for each",
+    ),
+    "infinite scales": (
+        ("Resize", [X, None], (np.float32([1, 1, np.inf, 1]),)), "positive expected",
+    ),
+    "a negative scale": (
+        ("Resize", [X, None], (np.float32([1, 1, -2, 1]),)), "positive expected",
+    ),
+    "axes that there are not": (
+        ("Resize", [X, None, None], ([2],)), "axis=9", {"axes": [9]},
+    ),
+    "rank of weights": (("LSTM", [[5, 1, 2], [3], [1, 12, 3]]), "no axis 1"),
+    "kernels of another rank": (
+        ("ConvTranspose", [X, [3, 3, 3]]), "spatial", {"auto_pad": "SAME_UPPER"},
+    ),
+    "DFT of a number": (("DFT", [[]], (), 1, 17), "axis"),
+    "heads of a number": (("Attention", [[], [], []], (), 1, 23), "axes"),
+}  # fmt: skip
+TREES = {
+    "a leaf that is not there": {"target_nodeids": [1, 7]},
+    "a child that is not there": {"nodes_truenodeids": [9, 0, 0]},
+    "fewer weights": {"target_weights": [1.0]},
+    "fewer modes": {"nodes_modes": ["LEAF"]},
+    "an unknown mode": {"nodes_modes": ["BRANCH", "LEAF", "LEAF"]},
+    "a cycle": {"nodes_truenodeids": [0, 0, 0]},
+    "a negative feature": {"nodes_featureids": [-5, 0, 0]},
+}
+
+
+def refused(graph):
+    with pytest.raises(ConversionError) as caught:
+        amanda.convert(graph, "amanda/std/1")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_invalid_op_is_a_gap_with_the_reason(name):
+    (args, reason, *attrs) = CASES[name]
+    assert reason in refused(graph_of(*args, **(attrs[0] if attrs else {})))
+
+
+@pytest.mark.parametrize("change", TREES.values(), ids=TREES)
+def test_an_invalid_tree_is_a_gap(change):
+    attrs = {**TREE, **change}
+    graph = graph_of("TreeEnsembleRegressor", [[1, 2]], domain="ai.onnx.ml", **attrs)
+    assert "TreeEnsembleRegressor" in refused(graph)
+
+
+def test_the_tree_itself_is_valid():
+    graph = graph_of("TreeEnsembleRegressor", [[1, 2]], domain="ai.onnx.ml", **TREE)
+    amanda.convert(graph, "amanda/std/1")
+
+
+@pytest.mark.parametrize("version", ["1.5", "1rc1"])
+def test_versions_are_whole_numbers(version):
+    graph = amanda.Graph(f"amanda/onnx/{version}")
+    graph.result(graph.add("Relu", [graph.parameter(name="x")]).output)
+    with pytest.raises(NamespaceError, match="whole numbers"):
+        amanda.convert(graph, "amanda/std/1")
