@@ -6,7 +6,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amanda.api.conversion import convert_along, find_route_of_graph, pick_up_route
+from amanda.api.conversion import (
+    convert_along,
+    expand_frontend_ops,
+    find_route_to_backend,
+)
 from amanda.api.expect import expect_graph
 from amanda.errors import PluginBrokenError, PluginMissingError, UsageError
 from amanda.host import host_in_use
@@ -225,16 +229,10 @@ def lower_on_host(graph: Graph, backend: GuardedBackend, host: Host) -> Lowered:
 
 def _convert_for_backend(graph: Graph, made: GuardedBackend, host: Host) -> Graph:
     """Convert a graph to the namespace of a backend, unless it is in it."""
-    from amanda.backend import consumes
-
-    space = graph.namespace
-    if space is not None and consumes(space, made.namespace):
-        # foreign ops, such as custom ones, that some mapping supports by now
-        route = pick_up_route(graph, space, host)
-        return convert_along(graph, route, False, host) if route.steps else graph
-    return convert_along(
-        graph, find_route_of_graph(graph, made.span, host), False, host
-    )
+    graph = expand_frontend_ops(graph, host, made.takes)
+    route = find_route_to_backend(graph, made, host)
+    is_there = route.source == route.target and not route.steps
+    return graph if is_there else convert_along(graph, route, False, host)
 
 
 def copy_for_backend(

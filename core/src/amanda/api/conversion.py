@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amanda.api.expect import expect_graph, expect_graph_from
-from amanda.dictionary import Span, parse_name, parse_span, resolve_name
+from amanda.dictionary import Name, Span, parse_name, parse_span, resolve_name
 from amanda.errors import ConversionError, NamespaceError, PluginBrokenError
 from amanda.host import host_in_use, use_host
 
 if TYPE_CHECKING:
-    from amanda.graph import Graph
+    from amanda.backend import GuardedBackend
+    from amanda.graph import Graph, Op
     from amanda.host import Host
     from amanda.mapping import Conversion, MappingLink, Plan, Report, Route, RouteStep
 
-__all__ = ["convert", "convert_along", "plan", "find_route_of_graph"]
+__all__ = [
+    "convert",
+    "convert_along",
+    "plan",
+    "expand_frontend_ops",
+    "find_route_of_graph",
+    "find_route_to_backend",
+]
 
 
 def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
@@ -25,22 +34,18 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
     be a backend; `refusals` then lists the ops that it does not support.
     """
     from amanda.api.compilation import load_backend, lower_on_host
-    from amanda.backend import consumes
     from amanda.mapping import Plan
 
     expect_graph(graph, "plan")
     host = host or host_in_use()
+    graph = expand_frontend_ops(graph, host)
     step = partial(_run_step, host=host)
     if not _is_backend(to, host):
         return Plan(
             find_route_of_graph(graph, _resolve_target(to, host), host), graph, step
         )
     backend = load_backend(host, host.find("backends", to.partition(":")[0]))
-    space = graph.namespace
-    if space is not None and consumes(space, backend.namespace):
-        route = pick_up_route(graph, space, host)
-    else:
-        route = find_route_of_graph(graph, backend.span, host)
+    route = find_route_to_backend(graph, backend, host)
 
     def refused(made: Graph) -> Any:
         with use_host(host):
@@ -74,13 +79,14 @@ def convert(
     many ops, what was kept, what was lost.
     """
     host = host or host_in_use()
+    graph = expand_frontend_ops(graph, host)
     route = plan(graph, to, host=host).route
     return convert_along(graph, route, keep_foreign, host, reports)
 
 
 def find_route_of_graph(graph: Graph, goal: Span, host: Host) -> Route:
     """The route of a graph to one of some namespaces, over the mappings of a host."""
-    from amanda.mapping import find_route
+    from amanda.mapping import Route, find_route
 
     if graph.namespace is None:
         raise ConversionError(
@@ -90,7 +96,10 @@ def find_route_of_graph(graph: Graph, goal: Span, host: Host) -> Route:
     start = parse_name(graph.namespace)
     if start in goal or graph.namespace == str(goal):
         return pick_up_route(graph, graph.namespace, host)
-    return find_route(start, goal, _installed_links(host), host.namespace_versions())
+    known = host.namespace_versions()
+    route = find_route(start, goal, _installed_links(host), known)
+    before = pick_up_route(graph, graph.namespace, host).steps
+    return Route(route.source, route.target, before + route.steps)
 
 
 def pick_up_route(graph: Graph, namespace: str, host: Host) -> Route:
@@ -113,6 +122,87 @@ def pick_up_route(graph: Graph, namespace: str, host: Host) -> Route:
     return Route(namespace, namespace, steps)
 
 
+def expand_frontend_ops(
+    graph: Graph, host: Host, takes: Callable[[Op], object] | None = None
+) -> Graph:
+    """A copy without composites of frontends; the graph itself where it has none.
+
+    These are foreign ops of namespaces that define them, and that no mapping is for.
+    Those that a backend `takes` stay.
+    """
+    from amanda.mapping import expand_foreign
+
+    links = _installed_links(host)
+    mapped = {end.path for link in links for end in (link.source, link.target)}
+
+    def keeps(op: Op) -> bool:
+        is_mapped = parse_name(op.namespace or "").path in mapped
+        return is_mapped or (takes is not None and takes(op) is True)
+
+    with use_host(host):
+        return expand_foreign(graph, keeps)
+
+
+def find_route_to_backend(graph: Graph, backend: GuardedBackend, host: Host) -> Route:
+    """The route of a graph to a backend.
+
+    Where the backend consumes the namespace of the graph, it maps foreign ops only: to
+    this namespace, or, where they have rules to another one, by way of that one.
+    """
+    from amanda.backend import consumes
+    from amanda.mapping import Route, find_route
+
+    space, goal = graph.namespace, backend.span
+    if space is None or not consumes(space, backend.namespace):
+        return find_route_of_graph(graph, goal, host)
+    via = _detour(graph, space, backend, host)
+    if via is None:
+        return pick_up_route(graph, space, host)
+    links, known = _installed_links(host), host.namespace_versions()
+    there = find_route(parse_name(space), Span.of(via), links, known)
+    back = find_route(via, goal, links, known)
+    return Route(space, back.target, there.steps + back.steps)
+
+
+def _detour(
+    graph: Graph, space: str, backend: GuardedBackend, host: Host
+) -> Name | None:
+    """The namespace that maps all foreign ops which a backend refuses, if any does."""
+    from amanda.graph import CORE
+
+    own = (None, CORE, space)
+    foreign = [op for op in graph.walk() if op.own_namespace not in own]
+    links, here = _installed_links(host), parse_name(space)
+    near = {link.source.path for link in links if here in link.target}
+    refused = [
+        op
+        for op in foreign
+        if parse_name(op.namespace or "").path not in near
+        and backend.takes(op) is not True
+    ]
+    found = {_hub_of(op, host) for op in refused}
+    return found.pop() if len(found) == 1 else None
+
+
+def _hub_of(op: Op, host: Host) -> Name | None:
+    """A namespace that some installed mapping has a rule to, for this op."""
+    from amanda.graph import Graph
+    from amanda.mapping import find_route
+
+    name = parse_name(op.namespace or "")
+    alone = Graph(op.namespace)
+    inputs = [None if v is None else alone.parameter(v.type) for v in op.inputs]
+    copy = alone.add(op.type or "", inputs, op.attrs, outputs=len(op.outputs))
+    for link in _installed_links(host):
+        if name not in link.source:
+            continue
+        route = find_route(name, link.target, [link], host.namespace_versions())
+        takes = getattr(host.get("mappings", link.key), "takes", None)
+        if takes is not None and takes(copy, route.target) is True:
+            return parse_name(route.target)
+    return None
+
+
 def convert_along(
     graph: Graph,
     route: Route,
@@ -128,10 +218,11 @@ def convert_along(
     host.fire("before_convert", graph=graph, route=route)
 
     result = graph
+    last = route.steps[-1]
     for step in route.steps:
         # a step within one namespace maps ops that were kept before, as far as it can
         keeps = keep_foreign or step.source == step.target
-        done = _run_step(result, step, keeps, host=host)
+        done = _run_step(result, step, keeps, host=host, is_last=step is last)
         if reports is not None:
             reports.append(done.report)
         result = expect_no_gaps(done, keep_foreign=keeps)
@@ -140,13 +231,23 @@ def convert_along(
 
 
 def _run_step(
-    graph: Graph, step: RouteStep, keep_foreign: bool, *, host: Host
+    graph: Graph,
+    step: RouteStep,
+    keep_foreign: bool,
+    *,
+    host: Host,
+    is_last: bool = False,
 ) -> Conversion:
-    """Run one step of a route; gaps are in the report, not raised."""
+    """Run one step of a route; gaps are in the report, not raised.
+
+    Foreign ops without a rule are left to the namespace that the route ends in.
+    """
     from amanda.mapping import run_mapper
 
+    waits = step.source == step.target and not is_last
+
     def gap_met(**event: Any) -> Any:
-        return host.fire("gap_met", **event)
+        return None if waits else host.fire("gap_met", **event)
 
     entry = host.find("mappings", step.mapping)
     mapper = host.load(entry)

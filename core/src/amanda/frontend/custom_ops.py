@@ -38,6 +38,7 @@ from amanda.dictionary import (
     version_key,
 )
 from amanda.errors import NumericMismatchError, UsageError
+from amanda.frontend.functions import HUB
 from amanda.graph import Graph, Op, OutputPort
 from amanda.host import host_in_use
 from amanda.types import DType, Shape, TensorType, unknown
@@ -223,6 +224,7 @@ class CustomDictionary(DictionaryHistory):
         self.host.register_namespace(
             self.path, self, manifest={"versions": list(self.versions())}, replace=True
         )
+        self.rules(HUB)  # without rules, backends of the hub call the function
 
     def of(self, op: Op) -> CustomOp | None:
         """The custom op of an op in a graph, or None."""

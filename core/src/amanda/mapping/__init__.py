@@ -24,6 +24,7 @@ from amanda.mapping.lowering import (
     Supports,
     Unlowered,
     definitions_of,
+    expand_foreign,
     lower,
 )
 from amanda.mapping.routes.plan import Plan, expect_no_gaps, run_mapper
@@ -98,6 +99,7 @@ __all__ = [
     "adapter",
     "constant_of",
     "run_mapper",
+    "expand_foreign",
     "expect_no_gaps",
     "find_route",
     "make_table",

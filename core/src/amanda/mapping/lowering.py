@@ -23,6 +23,7 @@ __all__ = [
     "Supports",
     "Unlowered",
     "definitions_of",
+    "expand_foreign",
     "lower",
 ]
 
@@ -113,6 +114,37 @@ def lower(
             if op not in keep:
                 lowering.run(op)
     return lowering.unlowered
+
+
+def expand_foreign(graph: Graph, keeps: Callable[[Op], bool]) -> Graph:
+    """A copy without the foreign ops that their own namespaces define by others.
+
+    The graph itself where there are none; those that `keeps` accepts stay. A definition
+    that depends on types which are still unknown leaves its op.
+    """
+    own = (None, CORE, graph.namespace)
+    known: dict[str | None, Definitions | None] = dict.fromkeys(own)
+
+    def is_defined(op: Op) -> bool:
+        space = op.own_namespace
+        if space not in known:
+            known[space] = definitions_of(space)
+        found = known[space]
+        is_composite = found is not None and found.is_composite(op.type or "")
+        return is_composite and not keeps(op)
+
+    if not any(is_defined(op) for op in graph.walk()):
+        return graph
+    copy = graph.clone()
+    home = definitions_of(graph.namespace)
+    waiting: list[Op] = []
+    while True:
+        if home is not None:
+            home.infer(copy)
+        lower(copy, lambda op: not is_defined(op))
+        before, waiting = waiting, [op for op in copy.walk() if is_defined(op)]
+        if not waiting or waiting == before:
+            return copy
 
 
 class _Lowering:

@@ -51,6 +51,9 @@ class Side(Protocol):
       own; None where it is not of this side
     - `imports`: the domains and versions that graphs of this side import
     - `parameter_types(op, inputs)`: the types of the parameters of an op's bodies
+    - `infer(op)`: add inferred types to the results of an op that was copied
+    - `holds(namespace)`: whether its graphs may have ops of this namespace, which are
+      then copied
     - `fault(op)`: what is invalid about an op, whatever the rule; no rule is tried then
     - `prepare(graph)` and `finish(graph, source)`: see `SideFactory`
     """

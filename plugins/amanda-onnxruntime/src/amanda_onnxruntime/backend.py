@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from amanda.errors import BackendError
+from amanda.errors import BackendError, FormatError
 from amanda.graph import Graph, Op
 from amanda_onnxruntime.onnx_format import onnx_format
 
@@ -47,7 +47,10 @@ class Backend:
                 "is inlined"
             )
         codec = onnx_format()
-        domain, _ = codec.domain(op)
+        try:
+            domain, _ = codec.domain(op)
+        except FormatError as error:
+            return f"{error.message}: {op.namespace}"
         if (domain, op.type) in op_schemas() or codec.called_function(op) is not None:
             return True
         if _is_mapped(op):

@@ -94,6 +94,8 @@ class ConversionRun:
         ] = {}  # placeholders for feedback
         self._losses: dict[str, None] = {}
         self._pinned: frozenset[OutputPort] = frozenset()
+        # where foreign ops are mapped, their inputs come from copied ops
+        self._infer = getattr(self.target, "infer", None) if program.picks_up else None
 
     # -- graphs ----------------------------------------------------------------
 
@@ -284,6 +286,8 @@ class ConversionRun:
         made = copy_op(op, target, inputs, name=name, namespace=namespace,
                          bodies=bodies, provenance=op.provenance)  # fmt: skip
         self.made.update(zip(op.outputs, made.outputs, strict=True))
+        if self._infer is not None and any(port.type is None for port in made.outputs):
+            self._infer(made)
         if _has_control_edges(op):
             self._mapped_ops[op] = [made]
         return made
@@ -455,7 +459,8 @@ class ConversionRun:
         if isinstance(op, Graph):
             self._copy_graph(target, op, inputs)
         elif entry.todo == COPY_WHOLE:
-            self._copy_whole(target, op, inputs, self._own_namespace(op))
+            theirs = op.own_namespace == target.namespace
+            self._copy_whole(target, op, inputs, None if theirs else op.own_namespace)
         else:
             bodies = {key: self._bodies[body] for key, body in op.bodies.items()}
             self._copy(op, target, inputs, self._own_namespace(op), bodies or None)

@@ -157,7 +157,10 @@ class Cover:
             return CoverEntry(op, COPY if space is None else COPY_WHOLE)
         type = op.type if space is None else rule_op_type(program.source, op)
         if type is None:
-            is_theirs = space == program.target.name
+            holds = getattr(program.target, "holds", None)
+            is_theirs = space == program.target.name or (
+                holds is not None and holds(space)
+            )
             return CoverEntry(op, COPY_WHOLE if is_theirs else MAP)
         entry = CoverEntry(op, MAP, type)
         if program.fault is not None and (fault := program.fault(op)):

@@ -137,6 +137,11 @@ class OnnxSide(PlainSide):
             return _scan_parameter_types(op, inputs) if self.opset > 8 else []
         return list(map(_element_type, inputs)) if op.type == "SequenceMap" else []
 
+    def holds(self, namespace: str) -> bool:
+        """Whether a namespace is a domain that is no part of ONNX."""
+        domain = domain_of(namespace)
+        return domain is not None and domain[0] not in ("", *DOMAINS)
+
     def fault(self, op: Op) -> str | None:
         """What is invalid about an op, by the dictionary of its domain."""
         space = op.own_namespace

@@ -81,6 +81,12 @@ class StdMappingSide:
             return value.port
         return lift(value, Tracing(graph, None))
 
+    def infer(self, op: Op) -> None:
+        """Add inferred types to the results of an op."""
+        from amanda_std.passes.infer import infer_ops
+
+        infer_ops([op])
+
     def type_of(self, op: Op) -> str | None:
         space = op.own_namespace
         return op.type if space is None or space == self.name else None

@@ -20,6 +20,11 @@ from amanda_std.ops import OPS, find
 
 def operation_of(op: Op) -> Operation:
     """The definition of an op in a graph; NamespaceError if there is none."""
+    if op.own_namespace not in (None, NAMESPACE):
+        raise NamespaceError(
+            f"{op.label} is of {op.own_namespace}, not {NAMESPACE}",
+            hint="give it a rule to the hub, or a Python function that is called",
+        )
     return find(op.type or "?")
 
 
