@@ -35,6 +35,7 @@ from typing import ClassVar
 
 __all__ = [
     "AmandaError",
+    "AmandaWarning",
     "BackendError",
     "ConversionError",
     "CycleError",
@@ -125,6 +126,10 @@ def _rebuild(kind: type[AmandaError], state: dict[str, object]) -> AmandaError:
     Exception.__init__(error, state["message"])
     error.__dict__.update(state)
     return error
+
+
+class AmandaWarning(UserWarning):
+    """What works, but not as its caller may expect; the text says what to do."""
 
 
 class UsageError(AmandaError):

@@ -19,6 +19,13 @@ _ALLOWED: Final = {
     "fed": ("same", "parts"),
 }
 
+_NUMBERS: Final = (
+    ("programs", "programs"),
+    ("specializations", "programs"),
+    ("cache_bytes", "bytes"),
+)
+"""Options that are numbers, with what they count."""
+
 Sizes = Mapping[str, tuple[int, ...]]
 """The sizes that each dim is padded to, by its name; empty: powers of two."""
 
@@ -39,6 +46,9 @@ class Settings(NamedTuple):
     """Return arrays of NumPy, or those of JAX, which may still be computing."""
     programs: int = 32
     """How many programs for different shapes or values are kept."""
+    specializations: int = 8
+    """How many values that decide shapes, or sizes that data decides, get programs of
+    their own; beyond that, programs serve several sizes, or Python runs ops."""
     without: tuple[str, ...] = ()
     """Optimization steps to disable: names, or a string with commas."""
     xla: Mapping[str, Any] | str = ""
@@ -80,7 +90,7 @@ class Settings(NamedTuple):
                     f"the option {key!r} of backend 'jax' cannot be {value[key]!r}",
                     expected=f"one of {', '.join(allowed)}",
                 )
-        for key, unit in (("programs", "programs"), ("cache_bytes", "bytes")):
+        for key, unit in _NUMBERS:
             if type(value[key]) is not int or value[key] < 1:
                 raise BackendError(
                     f"the option {key!r} of backend 'jax' is a number of {unit}",

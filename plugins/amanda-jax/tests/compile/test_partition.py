@@ -231,6 +231,7 @@ class TestState:
         assert [(label, float(value)) for label, value in seen] == [("here", 3)]
 
 
+@pytest.mark.filterwarnings("ignore::amanda.errors.AmandaWarning")  # of many sizes
 @given(st.data())
 @settings(max_examples=15, deadline=None)
 def test_feeds_of_any_shape_and_value_on_one_executable(data):

@@ -5,40 +5,12 @@ What XLA compiles is counted here by JAX's log, which the report does not read.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import jax
 import numpy as np
 import pytest
 
 import amanda
 from amanda.types import parse_type
 from amanda_std import ops, trace
-
-
-class _Log(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.count += "Finished XLA compilation" in record.getMessage()
-
-
-@contextmanager
-def logged_compilations() -> Iterator[_Log]:
-    """Counts what JAX logs as compiled meanwhile."""
-    log, logger = _Log(), logging.getLogger("jax._src.dispatch")
-    logger.addHandler(log)
-    propagate, logger.propagate = logger.propagate, False
-    try:
-        with jax.log_compiles():
-            yield log
-    finally:
-        logger.propagate = propagate
-        logger.removeHandler(log)
 
 
 def graph_of(function, *types: str):
@@ -66,10 +38,10 @@ CASES = {
 
 @pytest.mark.parametrize("results", ["numpy", "jax"])
 @pytest.mark.parametrize("case", CASES)
-def test_the_report_counts_what_xla_compiles(case, results):
+def test_the_report_counts_what_xla_compiles(case, results, compilation_log):
     function, types, calls = CASES[case]
     compiled = amanda.compile(graph_of(function, *types), "jax", results=results)
-    with logged_compilations() as log:
+    with compilation_log() as log:
         for feeds in calls:
             compiled(feeds)
     assert log.count > 0
@@ -86,10 +58,10 @@ def test_each_executable_counts_its_own():
     assert second.executable.report().compilations > 0
 
 
-def test_cutting_to_the_size_compiles_nothing():
+def test_cutting_to_the_size_compiles_nothing(compilation_log):
     """The kernel of `nonzero` is compiled once for each shape of its argument."""
     compiled = amanda.compile(graph_of(ops.nonzero, "float32[13]"), "jax")
-    with logged_compilations() as log:
+    with compilation_log() as log:
         for n in range(13):
             assert compiled([flags(n, 13)])[0].tolist() == [list(range(n))]
     assert log.count == 1

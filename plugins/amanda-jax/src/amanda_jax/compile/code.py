@@ -119,6 +119,11 @@ class BuildContext(NamedTuple):
         """For pieces: no input is overwritten, since other pieces may read it."""
         return self._replace(settings=self.settings._replace(donate=()))
 
+    @property
+    def without_exact_sizes(self) -> BuildContext:
+        """For what serves any size from the first call on."""
+        return self._replace(settings=self.settings._replace(specializations=0))
+
 
 def find_aliases(results: Sequence[Any], args: Sequence[Any]) -> frozenset[int]:
     """Indices of results that are, or contain, an argument or another result."""

@@ -18,9 +18,10 @@ from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import TensorType
 from amanda_jax.compile.block_reuse import BlockPrograms, block_numbers, find_blocks
 from amanda_jax.compile.code import BuildContext, CompiledCode, find_aliases
+from amanda_jax.compile.data_sized import DataSizedCode, has_data_size
 from amanda_jax.compile.jitted_program import JittedProgram
 from amanda_jax.compile.python_ops import DATA_DEPENDENT, PythonOps
-from amanda_jax.compile.specialize import SpecializedCode
+from amanda_jax.compile.specialize import SpecializedCode, describe_origin
 from amanda_jax.shapes.static_values import (
     StaticValues,
     analyze_static_values,
@@ -54,7 +55,7 @@ def compile_graph(
     if unsupported or later:
         return PartitionedCode(graph, build, static, unsupported, later)
     if static.data:
-        return SpecializedCode(graph, static.data, build)
+        return SpecializedCode(graph, static, build)
     if "blocks" not in build.settings.without:
         blocks = find_blocks(graph, static.is_free)
         if blocks:
@@ -180,6 +181,10 @@ class _PieceCompiler:
             reasons = [unsupported[op] for op in piece.ops if op in unsupported]
             return PythonOps(piece.graph, self._build, reasons)
         if piece.who == XLA:
+            sized = [describe_origin(p) if has_data_size(p) else None
+                     for p in piece.reads]  # fmt: skip
+            if any(sized) and not self._build.settings.is_distributed:
+                return DataSizedCode(piece.graph, self._build, sized)
             return self._build.compile(piece.graph)
         return self._blocks.compile(piece.graph)
 

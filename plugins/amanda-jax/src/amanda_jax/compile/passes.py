@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from amanda.graph import Graph
 from amanda_jax.cpu_tuning.steps import enabled_steps
+from amanda_jax.shapes.slice_sizes import expose_slice_sizes
 from amanda_jax.weights.device_weights import is_weight
 from amanda_std.backends import Trait, has_trait, infer, lower
 
@@ -26,6 +27,7 @@ def prepare_graph(
             graph_pass = getattr(step, stage)
             if graph_pass is not None:
                 graph_pass(copy, names)
+    expose_slice_sizes(copy)
     _lift_weights(copy)
     return copy
 

@@ -18,14 +18,23 @@ import jax
 import numpy as np
 
 from amanda.backend import extract_graph
-from amanda.graph import Graph, OutputPort, Parameter
+from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import Type
+from amanda_jax.compile.chunked_loops import ChunkedLoop
 from amanda_jax.compile.code import BuildContext, CodeDetails, CompiledCode
+from amanda_jax.compile.data_sized import LoopBody
 from amanda_jax.compile.trace_context import trace_context
 from amanda_jax.kernels import JAX, dynamic_shapes
 from amanda_jax.weights.device_weights import ProgramConstants
+from amanda_std.backends import (
+    BODY,
+    Operation,
+    Trait,
+    has_trait,
+    run_context,
+    use_kernels,
+)
 from amanda_std.backends import StepRunner as StepProgram
-from amanda_std.backends import Trait, run_context, use_kernels
 from amanda_std.ops import OPS
 
 __all__ = ["DATA_DEPENDENT", "PythonOps"]
@@ -38,14 +47,35 @@ DATA_DEPENDENT: Final = {
 """Ops around which a graph is cut, with the reason."""
 
 
+def _needs_jax(operation: Operation) -> bool:
+    """Whether an op has bodies, which are programs, or touches no elements."""
+    has_bodies = any(param.role == BODY for param in operation.form.params)
+    return operation.effect is None and (
+        has_bodies or Trait.CONTAINER in operation.traits
+    )
+
+
+def _loop(trips: Any, condition: Any, body: Any, *init: Any) -> Any:
+    """A loop whose iterations Python counts; XLA runs them in chunks, if it can."""
+    program = getattr(body, "program", None)  # none in a `while`, which is a loop too
+    results = None
+    if isinstance(program, _CompiledBody) and program.in_chunks is not None:
+        stacks = len(body.result_types) > len(init) + 1
+        chunks = program.in_chunks
+        results = chunks(trips, condition, init, body.captured) if stacks else None
+    if results is None:
+        results = JAX["loop"](trips, condition, body, *init)
+    return results
+
+
 KERNELS: Final = JAX.also(
     {
         name: dynamic_shapes.numpy_kernel(name)
         for name, operation in OPS.items()
-        if name in DATA_DEPENDENT or operation.effect is not None
+        if not _needs_jax(operation)
     }
-).also(dynamic_shapes.KERNELS)
-"""The kernels between programs, where sizes may depend on data and ops have state."""
+).also({"loop": _loop, **dynamic_shapes.KERNELS})
+"""The kernels between programs: those of NumPy, which compile nothing."""
 
 
 class PythonOps(CompiledCode):
@@ -127,6 +157,19 @@ class _PythonSteps(StepProgram):
         self.bodies.append(body)
         return body
 
+    def bind_kernel(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
+        first = len(self.bodies)
+        call, ins = super().bind_kernel(op)
+        codes = [body.code for body in self.bodies[first:]]
+        loops = [code for code in codes if isinstance(code, LoopBody)]
+        return partial(_call_loop, loops, call) if loops else call, ins
+
+
+def _call_loop(bodies: Sequence[LoopBody], call: Callable[..., Any], *args: Any) -> Any:
+    for body in bodies:
+        body.start()
+    return call(*args)
+
 
 class _CompiledBody:
     """A body as compiled code, called by the op that holds it.
@@ -143,8 +186,16 @@ class _CompiledBody:
         values = (*graph.parameters, *self.captures)
         indices = {value: i for i, value in enumerate(values)}
         self._indices = [indices[value] for value in fed]
-        self.code = build.compile(root)
+        holder = graph.holder
+        self.code: CompiledCode
+        if holder is None or has_trait(holder, Trait.BRANCHES):
+            self.code = build.compile(root)
+        else:
+            self.code = LoopBody(root, build, str(holder.label))
         self._to_local = build.weights.to_local
+        settings = build.settings
+        is_local = not settings.is_distributed
+        self.in_chunks = ChunkedLoop(graph, settings.without) if is_local else None
 
     def run(self, args: Sequence[Any], captured: Sequence[Any] = ()) -> list[Any]:
         values = (*args, *captured)

@@ -78,7 +78,8 @@ def _first(whole: jax.Array, count: int, axis: int) -> Any:
 
     JAX compiles a slice for each count."""
     if all(device.platform == "cpu" for device in whole.devices()):
-        return np.asarray(whole)[(slice(None),) * axis + (slice(count),)]
+        at = axis % whole.ndim
+        return np.asarray(whole)[(slice(None),) * at + (slice(count),)]
     return lax.slice_in_dim(whole, 0, count, axis=axis)
 
 
