@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from types import ModuleType
 
 import pytest
@@ -28,7 +27,6 @@ KERNELS = {
     "negate": np.negative,
     "log": np.log,
     "divide": np.divide,
-    "wait": lambda x: (time.sleep(0.0002 * float(x)), x)[1],
 }
 SCALAR = amanda.parse_type("float32[]")
 ROW = amanda.parse_type("float32[n]")
@@ -389,22 +387,26 @@ def test_the_first_nan_is_found_and_nothing_after_it_is_run(host, backend):
 # -- threads -------------------------------------------------------------------------
 
 
-def test_threads_that_share_a_session_get_the_values_of_their_feeds(host):
-    """The kernels wait for other threads, so that calls overlap unless serialized."""
+def test_a_call_during_another_one_gets_the_values_of_its_feeds(host, monkeypatch):
+    """While the op of the first call runs, a second thread calls with another feed."""
     graph, (x,) = scalars("x")
-    value = x
-    for i in range(4):
-        value = op(graph, "wait", value, name=f"op{i}")
-    graph.result(value, "y")
+    graph.result(op(graph, "negate", x), "y")
     session = Session(graph, host=host)
+    found, threads = [], []
 
-    def work(number):
-        session_feeds = feeds(x=number)
-        return [session.run(["y"], session_feeds)["y"] for _ in range(20)]
+    def negate(value):
+        if value == 1 and not threads:
+            second = Thread(target=lambda: found.append(session.run(["y"], feeds(x=2))))
+            threads.append(second)
+            second.start()
+            second.join(0.3)  # it would end here if calls overlapped
+        return np.negative(value)
 
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(work, range(8)))
-    assert found == [[np.float32(number)] * 20 for number in range(8)]
+    monkeypatch.setitem(KERNELS, "negate", negate)
+    assert session.run(["y"], feeds(x=1))["y"] == -1
+    threads[0].join()
+    assert found == [{"y": -2}]
+    assert session.run(["y"], feeds(x=2))["y"] == -2
 
 
 def test_steps_end_with_an_error_where_the_session_is_used_between(host):
