@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # they may. What is not named here has no floor, which is a fault.
 FLOORS = [
     ("amanda.__version__",),
-    ("amanda.errors",),
+    ("amanda.errors", "amanda.addons"),
     ("amanda.current_host",),
     ("amanda.types", "amanda.files.mapped_file"),
     ("amanda.files.atomic",),

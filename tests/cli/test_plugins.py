@@ -150,6 +150,19 @@ def test_a_verb_that_is_no_command(call: Call, installed: Path) -> None:
     ]
 
 
+def test_a_clash_is_resolved_by_the_full_name(call: Call, installed: Path) -> None:
+    for name in ("amanda-one", "amanda-two"):
+        module = name.replace("-", "_")
+        points = f"[amanda.commands]\nsame = {module}:same\n"
+        put(installed, name, points, code=COUNT.replace("count", "same"))
+    ended = call("same")
+    assert ended.code == 3
+    assert "to do:    choose amanda-one:same or amanda-two:same" in ended.err
+    advice = "or choose by the full name: amanda-two:same"
+    assert advice in call("doctor").out
+    assert call("amanda-two:same", "x").code == 0
+
+
 def test_doctor_is_content(call: Call) -> None:
     ended = call("doctor")
     assert ended.code == 0, ended.out

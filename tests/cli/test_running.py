@@ -369,3 +369,56 @@ def test_backends(call: Call, toys: amanda.Host) -> None:
         call("backends").out
         == "no backend is installed; install a plug-in that has one\n"
     )
+
+
+class Negating:
+    """Takes `negate` only."""
+
+    name = "few"
+    namespace = NAMESPACE
+
+    def devices(self) -> Sequence[str]:
+        return ["cpu"]
+
+    def takes(self, op: Op) -> Any:
+        return op.type == "negate" or f"no kernel for {op.type}"
+
+    def compile(self, graph: Graph, device: str | None, options: Mapping[str, Any]):
+        return lambda feeds, out=None: [-x for x in feeds.values()]
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, toys: amanda.Host) -> Path:
+    toys.register_backend("few", Negating(), manifest={"namespace": NAMESPACE})
+    graph = Graph(NAMESPACE)
+    kind = amanda.parse_type("float32[2]")
+    x, y = graph.parameter(kind, "x"), graph.parameter(kind, "y")
+    total = graph.add("add", [x, y], name="total").output
+    graph.result(graph.add("negate", [total], name="minus").output, "z")
+    file = tmp_path / "mixed.yaml"
+    amanda.save(graph, file)
+    return file
+
+
+def test_run_with_a_fallback(call: Call, mixed: Path) -> None:
+    few = ("run", mixed, "--backend", "few", "--random", 0)
+    refused = call(*few)
+    assert refused.code == 4
+    assert "name a fallback that runs them: exact or same or shifted" in refused.err
+    ended = call(*few, "--fallback", "shifted", "--fallback", "exact")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.splitlines()[-4:] == [
+        "on shifted: add 'total'",
+        "  few: add 'total': no kernel for add",
+        "on few: negate 'minus'",
+        "total:0 from shifted to few, 8 bytes so far",
+    ]
+    told = call(*few, "--fallback", "exact", "--json").json
+    assert [piece["backend"] for piece in told["placement"]] == ["exact", "few"]
+    assert call("run", mixed, "--option", "fallback=exact", "--random", 0).code == 2
+
+
+def test_compare_with_a_fallback(call: Call, mixed: Path) -> None:
+    verb = ("compare", mixed, "--backend", "few", "--backend", "few", "--random", 0)
+    assert call(*verb).code == 4
+    assert call(*verb, "--fallback", "exact").code == 0

@@ -115,3 +115,9 @@ def ask(installed: Path) -> Ask:
         return done.stdout + done.stderr
 
     return asked
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Advice as where no plug-in is installed."""
+    monkeypatch.setattr("amanda.addons._is_installed", lambda dist: False)

@@ -130,12 +130,17 @@ def test_resolving():
             "jax",
             "no dictionary of 'jax' is installed\n"
             "  expected: one of acme/dialect, onnx, torch\n"
-            "  to do:    pip install amanda-namespaces, or a plug-in that has this "
-            "dictionary",
+            "  to do:    pip install amanda-namespaces",
+        ),
+        (
+            "acme",
+            "no dictionary of 'acme' is installed\n"
+            "  expected: one of acme/dialect, onnx, torch\n"
+            "  to do:    `amanda ops` lists the dictionaries",
         ),
     ],
 )
-def test_what_is_not_there_is_told_with_what_is(text, told):
+def test_what_is_not_there_is_told_with_what_is(text, told, nothing_installed):
     with pytest.raises(NamespaceError) as caught:
         resolve_name(text, KNOWN)
     assert str(caught.value) == told

@@ -124,7 +124,7 @@ def test_what_is_missing_is_told_with_what_is_there(site):
     )
     assert told(lambda: host.get("mappings", "torch")) == (
         "no mapping 'torch' is installed\n"
-        "  to do:    pip install amanda-torch, if there is such a plug-in"
+        "  to do:    `amanda plugins` lists what is installed"
     )
     assert told(lambda: host.get("mappings", "?!")).endswith(
         "`amanda plugins` lists what is installed"

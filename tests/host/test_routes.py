@@ -102,7 +102,7 @@ def test_circles_end():
             "jax@1",
             "std@1",
             "no installed mappings lead from amanda/jax/1 to amanda/std/1\n"
-            "  to do:    pip install amanda-jax, if there is such a plug-in\n"
+            "  to do:    pip install amanda-jax\n"
             "  - no installed mapping leads from amanda/jax/1\n"
             "  - to amanda/std/1 there is a mapping from amanda/onnx/1..18, "
             "amanda/tensorflow/1..2 only",
@@ -111,7 +111,7 @@ def test_circles_end():
             "onnx@13",
             "torch",
             "no installed mappings lead from amanda/onnx/13 to amanda/torch/*\n"
-            "  to do:    pip install amanda-torch, if there is such a plug-in\n"
+            "  to do:    `amanda plugin new NAME --kind mapping` begins a mapping\n"
             "  - from amanda/onnx/13 there is a mapping to amanda/std/1 only\n"
             "  - no installed mapping leads to amanda/torch/*",
         ),
@@ -119,14 +119,13 @@ def test_circles_end():
             "tensorflow@3",
             "onnx@5",
             "no installed mappings lead from amanda/tensorflow/3 to amanda/onnx/5\n"
-            "  to do:    pip install amanda-tensorflow, if there is such a plug-in\n"
             "  - tf maps only from amanda/tensorflow/1..2\n"
             "  - onnx-back maps only to amanda/onnx/7..18\n"
             "  - steps maps only to amanda/onnx/18",
         ),
     ],
 )
-def test_what_is_missing_is_told(start, goal, told):
+def test_what_is_missing_is_told(start, goal, told, nothing_installed):
     with pytest.raises(ConversionError) as caught:
         find_route(parse_name(start), parse_span(goal), HOUSE)
     assert str(caught.value) == told

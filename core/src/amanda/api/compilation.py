@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from amanda.addons import known_addons
 from amanda.api.conversion import (
     convert_along,
     expand_frontend_ops,
@@ -136,7 +137,8 @@ def _compile_on_backend(
     graph = _convert_for_backend(graph, made, host)
     lowered, problems = lower_on_host(graph, made, host)
     if problems and not fallback:
-        raise unsupported_ops_error(entry.what, problems)
+        others = _possible_fallbacks(host, entry, graph.namespace or "")
+        raise unsupported_ops_error(entry.what, problems, others)
     host.fire("before_compile", graph=lowered, backend=entry.name, device=device)
     executable: Any
     if problems:
@@ -186,14 +188,29 @@ def _choose_backend(
         raise
 
 
+def _possible_fallbacks(host: Host, entry: PluginEntry, namespace: str) -> list[str]:
+    """Other backends of the same namespace, by their manifests."""
+    from amanda.backend import consumes
+
+    names = host.names("backends")
+    return [
+        other.name if names.count(other.name) == 1 else other.choice
+        for other in host.entries("backends")
+        if other is not entry
+        and not other.fault
+        and consumes(namespace, str(other.manifest.get("namespace", "")))
+    ]
+
+
 def _only_backend(host: Host) -> str:
     names = host.names("backends")
     if len(names) == 1:
         return names[0]
     if not names:
+        known = dict.fromkeys(r.dist for r in known_addons() if r.kind == "backends")
         raise PluginMissingError(
             "no backend is installed, so nothing can run a graph",
-            hint="install a plug-in that has one: pip install amanda-NAME",
+            hint=f"install a plug-in that has one: {' or '.join(known)}",
         )
     raise UsageError(
         "several backends are installed, but none is chosen",

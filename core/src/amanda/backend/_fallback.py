@@ -81,13 +81,20 @@ class SplitBackend(NamedTuple):
         return self.backend.plugin.what
 
 
-def unsupported_ops_error(who: str, problems: Sequence[str]) -> BackendError:
-    """The error for ops that none of the backends supports."""
+def unsupported_ops_error(
+    who: str, problems: Sequence[str], others: Sequence[str] = ()
+) -> BackendError:
+    """The error for ops that none of the backends supports.
+
+    `others` are backends that may run them as a fallback.
+    """
     number = "1 op" if len(problems) == 1 else f"{len(problems)} ops"
     return BackendError(
         f"{who} does not take {number} of the graph",
-        hint="choose another backend, replace these ops, or allow another backend to "
-        "run them: fallback='numpy'",
+        hint="choose another backend, replace these ops, or name a fallback that runs "
+        f"them: {' or '.join(others)}"
+        if others
+        else "choose another backend, or replace these ops",
         problems=problems,
     )
 

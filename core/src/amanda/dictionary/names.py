@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
+from amanda.addons import advise_dictionary
 from amanda.errors import NamespaceError
 
 __all__ = [
@@ -326,4 +327,4 @@ def _suggest_path(name: Name, known: Mapping[str, Sequence[str]]) -> str:
     near = get_close_matches(wanted, shorts, n=1)
     if near:
         return f"did you mean {near[0]!r}?"
-    return "pip install amanda-namespaces, or a plug-in that has this dictionary"
+    return advise_dictionary(name.path) or "`amanda ops` lists the dictionaries"

@@ -17,6 +17,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from amanda.addons import advise_suffix
 from amanda.errors import (
     FormatError,
     PluginClashError,
@@ -64,7 +65,7 @@ def format_that_writes(host: Host, path: Path, format: str | None) -> PluginEntr
         host, lambda formats: _by_suffix(formats, path), f"{path.name!r} is written"
     )
     if found is None:
-        raise _unknown_format(host, f"no installed format writes {path.name!r}")
+        raise _unknown_format(host, path, "writes")
     return found
 
 
@@ -89,7 +90,7 @@ def _of_file(host: Host, path: Path) -> PluginEntry:
 
     chosen = _first_usable(host, matching, f"{path.name!r} is read")
     if chosen is None:
-        raise _unknown_format(host, f"no installed format reads {path.name!r}")
+        raise _unknown_format(host, path, "reads")
     return chosen
 
 
@@ -224,10 +225,11 @@ def _clash(found: list[PluginEntry], what: str) -> PluginClashError:
     )
 
 
-def _unknown_format(host: Host, message: str) -> UnknownFormatError:
+def _unknown_format(host: Host, path: Path, does: str) -> UnknownFormatError:
     return UnknownFormatError(
-        message,
-        hint="name the format, or install the plug-in that has it",
+        f"no installed format {does} {path.name!r}",
+        hint=advise_suffix(path.name)
+        or "name the format, or install the plug-in that has it",
         problems=_suffixes_in_use(host, "suffixes"),
     )
 

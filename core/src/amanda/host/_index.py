@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from importlib.metadata import EntryPoint
 from typing import Final, NamedTuple
 
+from amanda.addons import advise_entry
 from amanda.errors import PluginClashError, PluginMissingError
 from amanda.host._dist import (
     Distribution,
@@ -74,11 +75,7 @@ class Index(NamedTuple):
         others = [KINDS[k].one for k in KINDS if k != kind and self.by_name(k, name)]
         if others:
             return f"{name!r} is installed as a {' and a '.join(others)} only"
-        wanted = canonical(name.partition(":")[0])
-        if not wanted.replace("-", "").isalnum():
-            return "`amanda plugins` lists what is installed"
-        wanted = wanted.removeprefix(PREFIX)
-        return f"pip install {PREFIX}{wanted}, if there is such a plug-in"
+        return advise_entry(kind, name) or "`amanda plugins` lists what is installed"
 
 
 def _clash(kind: str, name: str, found: Iterable[PluginEntry]) -> PluginClashError:

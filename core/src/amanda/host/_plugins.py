@@ -29,6 +29,8 @@ class PluginInfo:
     entries: tuple[PluginEntry, ...]
     state: str
     why: str = ""
+    clashing: tuple[PluginEntry, ...] = ()
+    """The entries whose names other distributions have, too."""
 
 
 def overview(
@@ -65,15 +67,20 @@ def _info(
     for fault in dict.fromkeys(entry.fault for entry in entries if entry.fault):
         named = [title(entry) for entry in entries if entry.fault == fault]
         whys.append(f"{' and '.join(named)}: {fault}" if len(named) < 3 else fault)
+    clashing = []
     for entry in entries:
         others = claims.get((entry.kind, entry.name), set()) - {entry.dist}
         if others:
             states.add("clash")
+            clashing.append(entry)
             whys.append(f"{title(entry)} is also in {' and '.join(sorted(others))}")
         if entry.state == "slow":
             whys.append(f"{title(entry)} took {entry.seconds:.1f} s to import")
     state = next(state for state in _GRAVEST if state in states)
-    return PluginInfo(dist.name, dist.version, tuple(entries), state, "; ".join(whys))
+    why = "; ".join(whys)
+    return PluginInfo(
+        dist.name, dist.version, tuple(entries), state, why, tuple(clashing)
+    )
 
 
 def title(entry: PluginEntry) -> str:

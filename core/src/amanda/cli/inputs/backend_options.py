@@ -12,11 +12,12 @@ from amanda.errors import UsageError
 __all__ = [
     "backend_label",
     "backend_option",
+    "fallback_option",
     "parse_backend_options",
     "parse_options_per_backend",
 ]
 
-_NOT_OPTIONS: Final = ("graph", "feeds", "targets", "backend", "host")
+_NOT_OPTIONS: Final = ("graph", "feeds", "targets", "backend", "fallback", "host")
 """Arguments of `amanda.run` that are not options of a backend."""
 _TRUTH: Final = {"true": True, "false": False}
 _FORM: Final = "NAME=VALUE"
@@ -29,6 +30,14 @@ backend_option = click.option(
     help="An option of the backend; its documentation lists them.",
 )
 """The option that `parse_backend_options` parses, for verbs with one backend."""
+
+fallback_option = click.option(
+    "--fallback",
+    multiple=True,
+    metavar="NAME",
+    help="A backend for the ops that the chosen one does not support; may be repeated.",
+)
+"""Backends that run what the chosen one does not support."""
 
 
 def parse_backend_options(

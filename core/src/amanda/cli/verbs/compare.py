@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.backend_options import backend_label, parse_options_per_backend
+from amanda.cli.inputs.backend_options import (
+    backend_label,
+    fallback_option,
+    parse_options_per_backend,
+)
 from amanda.cli.inputs.feeds import feed_options, read_feeds
 from amanda.cli.inputs.model import open_model
 from amanda.cli.output.answer import Answer, Table
@@ -57,6 +61,7 @@ class ResultDifference(NamedTuple):
     help="An option of all these backends, or of one by name, as in jax.results=jax, "
     "or by number, as in 2.results=jax. Their documentation lists them.",
 )
+@fallback_option
 @click.option("--format", "form", help="The format of FILE; default: detected.")
 @click.option("--rtol", type=float, default=1e-4, show_default=True)
 @click.option("--atol", type=float, default=1e-5, show_default=True)
@@ -66,6 +71,7 @@ def command(
     *,
     backends: tuple[str, ...],
     options_told: tuple[str, ...],
+    fallback: tuple[str, ...],
     form: str | None,
     rtol: float,
     atol: float,
@@ -88,7 +94,7 @@ def command(
     sides = [ComparedBackend(*each) for each in zip(backends, told, strict=True)]
     graph, form = open_model(file, form)
     feeds = read_feeds(graph, **given)
-    reference, *others = _results(file, graph, feeds, sides)
+    reference, *others = _results(file, graph, feeds, sides, fallback)
     found = [
         (side, key, compare_arrays(results[key], wanted, rtol, atol))
         for side, results in zip(sides[1:], others, strict=True)
@@ -98,7 +104,11 @@ def command(
 
 
 def _results(
-    file: str, graph: Graph, feeds: Mapping[Any, Any], sides: Sequence[ComparedBackend]
+    file: str,
+    graph: Graph,
+    feeds: Mapping[Any, Any],
+    sides: Sequence[ComparedBackend],
+    fallback: Sequence[str],
 ) -> list[dict[Any, Any]]:
     """The results of each backend. All compile before any runs, so that an invalid
     option is found early."""
@@ -107,7 +117,9 @@ def _results(
     compiled = []
     for side in sides:
         with show_progress(f"compiling {file} for {side}"), _named_in_errors(side):
-            compiled.append(compile(graph, side.backend, **side.options))
+            compiled.append(
+                compile(graph, side.backend, fallback=fallback or None, **side.options)
+            )
     found = []
     for side, each in zip(sides, compiled, strict=True):
         with show_progress(f"running {file} on {side}"), _named_in_errors(side):

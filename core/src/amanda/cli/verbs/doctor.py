@@ -110,6 +110,9 @@ def _check_plugins() -> Iterator[SystemCheck]:
             yield SystemCheck(f"plug-in {plugin.dist}", found)
             continue
         repair = f"pip install --upgrade {plugin.dist} amanda-core, or uninstall it"
+        if plugin.state == "clash":
+            choices = (entry.choice for entry in plugin.clashing)
+            repair = f"uninstall one, or choose by the full name: {', '.join(choices)}"
         yield SystemCheck(f"plug-in {plugin.dist}", f"{found}: {plugin.why}", repair)
     for notice in host.notices():
         yield SystemCheck("plug-ins", notice, "correct the setting")

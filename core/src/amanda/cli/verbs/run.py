@@ -8,10 +8,15 @@ from typing import Any
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.backend_options import backend_option, parse_backend_options
+from amanda.cli.inputs.backend_options import (
+    backend_option,
+    fallback_option,
+    parse_backend_options,
+)
 from amanda.cli.inputs.feeds import feed_options, read_feeds, summarize_value
 from amanda.cli.inputs.model import open_model
 from amanda.cli.output.answer import Answer, Table
+from amanda.cli.output.placement import placement_data, placement_lines
 from amanda.cli.output.terminal import show_progress
 
 __all__ = ["command"]
@@ -29,6 +34,7 @@ __all__ = ["command"]
     help="A result or an op; only what it needs is run.",
 )
 @backend_option
+@fallback_option
 @click.option(
     "--distributed",
     is_flag=True,
@@ -44,15 +50,17 @@ def command(
     form: str | None,
     targets: tuple[str, ...],
     options_told: tuple[str, ...],
+    fallback: tuple[str, ...],
     distributed: bool,
     save: str | None,
     **given: Any,
 ) -> Answer:
     """Run FILE and print the results.
 
-    The default backend is AMANDA_BACKEND, or the only one installed.
+    The default backend is AMANDA_BACKEND, or the only one installed. With --fallback,
+    what ran on which backend is printed, too.
     """
-    from amanda.api.compilation import run
+    from amanda.api.compilation import compile
 
     graph, form = open_model(file, form)
     if targets:
@@ -62,7 +70,8 @@ def command(
     if distributed:
         told.setdefault("distributed", True)
     with show_progress(f"running {file}"):
-        results = run(graph, feeds, backend=backend, **told)
+        compiled = compile(graph, backend, fallback=fallback or None, **told)
+        results = compiled(feeds)
     if save is not None:
         _save_results(save, results)
     shown = {str(name): summarize_value(value) for name, value in results.items()}
@@ -72,9 +81,11 @@ def command(
         "backend": backend,
         "results": {n: {"type": t, "values": v} for n, (t, v) in shown.items()},
         "saved": save,
+        "placement": placement_data(compiled),
     }
     rows = [(name, *texts) for name, texts in shown.items()]
-    return Answer(data, [Table(("result", "type", "values"), rows)])
+    table = Table(("result", "type", "values"), rows)
+    return Answer(data, [table, *placement_lines(compiled)])
 
 
 def _save_results(path: str, results: dict[Any, Any]) -> None:

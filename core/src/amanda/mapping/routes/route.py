@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from amanda.addons import advise_route
 from amanda.dictionary import Name, Span, newest_version
 from amanda.errors import ConversionError
 
@@ -220,10 +221,11 @@ def _no_route_error(
         problems += [f"{link.key} maps only to {link.target}" for link in inward]
     else:
         problems.append(f"no installed mapping leads to {goal}")
-    missing = goal if fitting else start
-    plugin = missing.path.rpartition("/")[2]
+    hint = advise_route(start.path, goal.path)
+    if hint is None and not (onward and inward):
+        hint = "`amanda plugin new NAME --kind mapping` begins a mapping"
     return ConversionError(
         f"no installed mappings lead from {start} to {goal}",
-        hint=f"pip install amanda-{plugin}, if there is such a plug-in",
+        hint=hint,
         problems=problems,
     )
