@@ -11,6 +11,7 @@ from amanda.api.conversion import (
     convert_along,
     expand_frontend_ops,
     find_route_to_backend,
+    stable_on_host,
 )
 from amanda.api.expect import expect_graph
 from amanda.errors import PluginBrokenError, PluginMissingError, UsageError
@@ -135,7 +136,7 @@ def _compile_on_backend(
     from amanda.backend import Compiled, unsupported_ops_error
 
     graph = _convert_for_backend(graph, made, host)
-    lowered, problems = lower_on_host(graph, made, host)
+    lowered, problems = lower_on_host(stable_on_host(graph, host), made, host)
     if problems and not fallback:
         others = _possible_fallbacks(host, entry, graph.namespace or "")
         raise unsupported_ops_error(entry.what, problems, others)
@@ -249,7 +250,7 @@ def _convert_for_backend(graph: Graph, made: GuardedBackend, host: Host) -> Grap
     graph = expand_frontend_ops(graph, host, made.takes)
     route = find_route_to_backend(graph, made, host)
     is_there = route.source == route.target and not route.steps
-    return graph if is_there else convert_along(graph, route, False, host)
+    return graph if is_there else convert_along(graph, route, False, host, stable=True)
 
 
 def copy_for_backend(

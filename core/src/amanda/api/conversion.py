@@ -24,6 +24,7 @@ __all__ = [
     "expand_frontend_ops",
     "find_route_of_graph",
     "find_route_to_backend",
+    "stable_on_host",
 ]
 
 
@@ -203,14 +204,26 @@ def _hub_of(op: Op, host: Host) -> Name | None:
     return None
 
 
+def stable_on_host(graph: Graph, host: Host) -> Graph:
+    """A graph with formulas that overflow replaced, by the graph's namespace."""
+    from amanda.backend import stable_form
+
+    definitions = host.namespace_plugin(graph.namespace)
+    with host.calling(definitions, "replacing formulas", PluginBrokenError):
+        return stable_form(graph)
+
+
 def convert_along(
     graph: Graph,
     route: Route,
     keep_foreign: bool,
     host: Host,
     reports: list[Report] | None = None,
+    stable: bool = False,
 ) -> Graph:
-    """Convert a graph along a route; returns a copy if it has no steps."""
+    """Convert a graph along a route; returns a copy if it has no steps.
+
+    With `stable`, formulas that overflow are replaced before each step."""
     from amanda.mapping import expect_no_gaps
 
     if not route.steps:
@@ -222,6 +235,8 @@ def convert_along(
     for step in route.steps:
         # a step within one namespace maps ops that were kept before, as far as it can
         keeps = keep_foreign or step.source == step.target
+        if stable:
+            result = stable_on_host(result, host)
         done = _run_step(result, step, keeps, host=host, is_last=step is last)
         if reports is not None:
             reports.append(done.report)

@@ -18,7 +18,7 @@ from amanda.backend._fallback import (
 )
 from amanda.backend._feeds import feed_faults
 from amanda.backend._guarded import GuardedBackend
-from amanda.backend._lowering import Lowered, lower_for_backend
+from amanda.backend._lowering import Lowered, lower_for_backend, stable_form
 from amanda.backend._partition import Piece, extract_graph, partition
 from amanda.backend._protocols import (
     Backend,
@@ -49,6 +49,7 @@ __all__ = [
     "extract_graph",
     "cache_key",
     "lower_for_backend",
+    "stable_form",
     "feed_faults",
     "partition",
     "refusals",

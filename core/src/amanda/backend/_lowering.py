@@ -11,7 +11,19 @@ if TYPE_CHECKING:
     from amanda.graph import Graph, Op
     from amanda.mapping import Unlowered
 
-__all__ = ["Lowered", "lower_for_backend"]
+__all__ = ["Lowered", "lower_for_backend", "stable_form"]
+
+
+def stable_form(graph: Graph) -> Graph:
+    """A graph with formulas that overflow replaced, where its namespace defines that.
+
+    The graph itself where there is nothing to replace."""
+    from amanda.mapping import definitions_of
+
+    definitions = definitions_of(graph.namespace)
+    if definitions is None or not hasattr(type(definitions), "stable_form"):
+        return graph
+    return definitions.stable_form(graph)
 
 
 class Lowered(NamedTuple):

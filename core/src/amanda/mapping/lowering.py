@@ -51,6 +51,11 @@ class Definitions(Protocol):
     def fold(self, graph: Graph, /) -> object:
         """Replace ops of constants by their results, where small, in place."""
 
+    def stable_form(self, graph: Graph, /) -> Graph:
+        """A copy that computes without overflow, for backends; else the graph itself.
+
+        Optional."""
+
     def expand(
         self, op: Op, definition: Callable[..., Any] | None = None, /
     ) -> Sequence[Op]:

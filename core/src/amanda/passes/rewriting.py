@@ -39,7 +39,10 @@ class Rewriting:
     """A pass made of rules from a namespace to itself.
 
     `identity` is the type of the identity op, which is elided when a rule builds it.
-    `worth` is a cheap filter of ops; rules must decline the ops that it rejects.
+    `worth` is a cheap filter of ops; rules must decline the ops that it rejects. With
+    `recompute`, a rule of several ops is applied also where other ops use what it
+    matched, so that both are computed. No pattern reaches across a value with the
+    mark `barrier`.
     """
 
     def __init__(
@@ -48,8 +51,13 @@ class Rewriting:
         side: Side,
         identity: str | None = None,
         worth: Callable[[Op], bool] | None = None,
+        *,
+        recompute: bool = False,
+        barrier: str | None = None,
     ) -> None:
         self.name = rules.name
+        self._recompute = recompute
+        self._barrier = barrier
         for row in rules.rows:
             if row.runs(True) and is_recursive(row):
                 raise FormatError(
@@ -136,7 +144,7 @@ class Rewriting:
         for rule in self.program.candidates(type).for_op(op):
             slots: list[Any] = [None] * rule.width
             ops: list[Op] = []
-            if rule.match(op, slots, ops) is not None:
+            if rule.match(op, slots, ops) is not None or self._crosses(ops):
                 continue
             try:
                 for step in rule.steps:
@@ -147,6 +155,16 @@ class Rewriting:
             if made is not None:
                 return rule, made
         return None
+
+    def _crosses(self, ops: list[Op]) -> bool:
+        """Whether a pattern reads a value with the mark `barrier` inside it."""
+        return self._barrier is not None and any(
+            port is not None
+            and self._barrier in port.marks
+            and (port.op.is_constant or port.op in ops)
+            for op in ops
+            for port in op.inputs
+        )
 
     def _build(
         self, graph: Graph, op: Op, rule: CompiledRule, slots: list[Any], ops: list[Op]
@@ -166,9 +184,9 @@ class Rewriting:
                 _remove(graph, _ops_between(before, op))
                 raise
         new = _ops_between(before, op)
-        alone = len(ops) == 1
+        anyway = self._recompute or len(ops) == 1
         if not _has_same_types(op, values) or not (
-            alone or not _duplicates_an_op(new) or _are_used_once(ops)
+            anyway or not _duplicates_an_op(new) or _are_used_once(ops)
         ):
             _remove(graph, new)
             return None

@@ -25,6 +25,7 @@ from amanda_jax.shapes.padding_rules import RULES
 from amanda_std import Operation, trace
 from amanda_std.backends import Param, Sample
 from amanda_std.ops import OPS
+from amanda_std.passes.stable import stable_form
 
 MORE = 3
 _ROLES = ("tensor", "value")
@@ -113,7 +114,7 @@ def check(operation: Operation, sample: Sample, places: Open) -> str:
     arrays = fed(operation, sample)
     size = {arrays[i].shape[axis] for i, axis in places.items()}.pop()
     try:
-        graph = opened(operation, sample, places)
+        graph = stable_form(opened(operation, sample, places))
         cuts = padded_results(graph, {"n": size + MORE})
     except AmandaError:
         return "refused"

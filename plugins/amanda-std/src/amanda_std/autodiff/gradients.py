@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from amanda.errors import AmandaError, InvalidTypeError, Undecided, UsageError
-from amanda.graph import Graph, Op, OutputPort, Parameter
+from amanda.graph import Graph, Op, OutputPort
 from amanda.types import TensorType, Type
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.rule_binding import NoGradient
@@ -38,17 +38,16 @@ _DIFFERENTIABLE_KINDS = ("float", "complex", "unknown")
 def grad(graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]) -> list[OutputPort]:
     """Gradients of the sum of `of` with respect to each of `wrt`, at the graph's end.
 
-    Composites without a gradient of their own are expanded in place. If `wrt` are
-    inputs, the pass `stable` first replaces formulas whose gradient would overflow.
+    The pass `stable` first replaces formulas whose gradient would overflow, as every
+    compilation does. Composites without a gradient of their own are expanded in place.
     A value that `of` does not depend on has a gradient of zeros."""
     _expect_kinds([of], ("float", "unknown"), "gradients are of real numbers")
     _expect_kinds(
         wrt, _DIFFERENTIABLE_KINDS, "gradients are by real or complex numbers"
     )
-    if all(isinstance(port.resolve(), Parameter) for port in wrt):
-        from amanda_std.passes.simplify import stable
+    from amanda_std.passes.stable import stable
 
-        stable(graph)  # log(softmax(x)) has no gradient where it underflows
+    stable(graph, [port.resolve() for port in wrt])
     _expand_composites(graph, [of], wrt)
     from amanda_std.ops import OPS
 

@@ -42,6 +42,8 @@ class Trait(Enum):
     """Converts each element to the dtype in its attribute `dtype`."""
     KEEPS_NON_NEGATIVE = auto()
     """The result is non-negative wherever all tensor arguments are."""
+    STABLE_LOGARITHM = auto()
+    """The pass `stable` has a rule for the logarithm of its result."""
     SHAPE_QUERY = auto()
     """Reads the shape of its argument, and none of its elements."""
     SIZED_BY_ARGUMENT = auto()

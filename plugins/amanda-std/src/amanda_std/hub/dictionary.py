@@ -98,6 +98,12 @@ class StdNamespace:
 
         return fold(graph)
 
+    def stable_form(self, graph: Graph, /) -> Graph:
+        """A copy with formulas replaced by stable ops; else the graph itself."""
+        from amanda_std.passes.stable import stable_form
+
+        return stable_form(graph)
+
     def expand(
         self, op: Op, definition: Callable[..., Any] | None = None, /
     ) -> Sequence[Op]:

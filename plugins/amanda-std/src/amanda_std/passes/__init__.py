@@ -10,7 +10,8 @@ from amanda_std.passes.infer import infer
 from amanda_std.passes.layout import channels_first, channels_last, sink
 from amanda_std.passes.norm_folding import fold_norms
 from amanda_std.passes.share import share
-from amanda_std.passes.simplify import simplify, stable
+from amanda_std.passes.simplify import simplify
+from amanda_std.passes.stable import stable
 
 __all__ = [
     "branches",

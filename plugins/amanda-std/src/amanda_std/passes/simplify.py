@@ -1,4 +1,4 @@
-"""Algebraic simplification, and rewriting of formulas to numerically stable ops."""
+"""Algebraic simplification."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amanda.passes import Rewriting
 from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.passes import data_movement
 
-__all__ = ["rules_of", "simplify", "stable"]
+__all__ = ["rules_of", "simplify"]
 
 _HUB = "amanda/std"
 
@@ -21,21 +21,11 @@ def simplify(graph: Graph) -> int:
     return _simplify_rules()(graph)
 
 
-def stable(graph: Graph) -> int:
-    """Replace formulas by ops that compute them without overflow; returns how many."""
-    return _stable_rules()(graph)
-
-
 @cache
 def _simplify_rules() -> Rewriting:
     rules = rules_of("algebra.rules", "simplify")
     data_movement.add_rules(rules)
     return Rewriting(rules, STD_SIDE, "identity")
-
-
-@cache
-def _stable_rules() -> Rewriting:
-    return Rewriting(rules_of("stable.rules", "stable"), STD_SIDE)
 
 
 def rules_of(file: str, name: str = "rules") -> RuleSet:

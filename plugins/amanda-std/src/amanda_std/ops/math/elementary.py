@@ -11,6 +11,7 @@ from amanda_std.engine.annotations import Floating, Real, RealFloating
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import UnaryOperation, primitive
 from amanda_std.engine.samples import binary, unary
+from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 
 _ANY = (-1.75, -0.5, 0.3, 1.0, 2.25)
@@ -147,6 +148,7 @@ def sigmoid(x: RealFloating) -> RealFloating:
     return call_scipy_special("expit", x)
 
 
+sigmoid.trait(Trait.STABLE_LOGARITHM)
 sigmoid.gradient(lambda g, y: [g * y * (1.0 - y)])
 sigmoid.samples(
     unary(

@@ -211,7 +211,7 @@ def softmax(x: Floating, *, axes: tuple[int, ...] = (-1,)) -> Floating:
     return e / sum_(e, axes, keepdims=True)
 
 
-softmax.trait(Trait.ALONG_AXES)
+softmax.trait(Trait.ALONG_AXES, Trait.STABLE_LOGARITHM)
 
 
 @composite

@@ -16,6 +16,7 @@ from amanda_std.engine.annotations import (
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
+from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops._late import late
@@ -35,6 +36,9 @@ def gather(x: Array, indices: Index, axis: ShapeArg = 0) -> Array:
     if indices.dtype == object:
         indices = indices.astype("int64")
     return xp(x, indices).take(x, indices, axis=axis)
+
+
+gather.trait(Trait.MOVES_ELEMENTS)
 
 
 @gather.gradient
@@ -78,6 +82,9 @@ def gather_elements(x: Array, indices: Index, *, axis: int = 0) -> Array:
     return xp(x, indices).take_along_axis(x[cut], indices.astype("int64"), axis=axis)
 
 
+gather_elements.trait(Trait.MOVES_ELEMENTS)
+
+
 @gather_elements.gradient
 def _(g: Any, x: Any, indices: Any, *, axis: int) -> Any:
     zero = zeros_like(x)
@@ -118,6 +125,9 @@ def gather_nd(x: Array, indices: Index, *, batch_dims: int = 0) -> Array:
         for i, n in enumerate(batch)
     ]
     return x[(*own, *(indices[..., i] for i in range(indices.shape[-1])))]
+
+
+gather_nd.trait(Trait.MOVES_ELEMENTS)
 
 
 @gather_nd.gradient
