@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -182,9 +184,9 @@ def test_weights_in_a_file_beside(tmp_path):
     inside, beside = tmp_path / "in.onnx", tmp_path / "out.onnx"
     amanda.save(weighty(), inside)
     amanda.save(weighty(), beside, external=True)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "in.onnx", "out.onnx", "out.onnx.data",
-    }  # fmt: skip
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[:2] == ["in.onnx", "out.onnx"]
+    assert re.fullmatch(r"out\.onnx\.[0-9a-f]{16}\.data", *names[2:])
     assert beside.stat().st_size < 1000
     assert weights_of(inside) == weights_of(beside)
     kept = onnx.load(beside, load_external_data=False).graph.initializer
@@ -198,7 +200,8 @@ def test_they_stay_beside_and_come_back(tmp_path):
     graph = amanda.load(path)
     assert "buffer" in repr(graph.ops[0].attrs["value"])
     amanda.save(graph, other)
-    assert (tmp_path / "b.onnx.data").stat().st_size > 20_000
+    [data] = tmp_path.glob("b.onnx.*.data")
+    assert data.stat().st_size > 20_000
     assert weights_of(path) == weights_of(other)
     amanda.save(graph, path)  # over the files that it is read from
     assert weights_of(path) == weights_of(other)
@@ -228,11 +231,11 @@ def test_many_files(tmp_path):
 @pytest.mark.parametrize(
     ("split", "alignment", "names", "offsets"),
     [
-        (1, 4096, ["", ".1", ".2"], [0, 0, 0]),
-        (17_000, 4096, ["", "", ".1"], [0, 8192, 0]),
-        (16_000, 64, ["", "", ".1"], [0, 8000, 0]),
-        (None, 100, ["", "", ""], [0, 8000, 16000]),
-        (None, 65536, ["", "", ""], [0, 65536, 131072]),
+        (1, 4096, [0, 1, 2], [0, 0, 0]),
+        (17_000, 4096, [0, 0, 1], [0, 8192, 0]),
+        (16_000, 64, [0, 0, 1], [0, 8000, 0]),
+        (None, 100, [0, 0, 0], [0, 8000, 16000]),
+        (None, 65536, [0, 0, 0], [0, 65536, 131072]),
     ],
 )
 def test_several_files(split, alignment, names, offsets, tmp_path):
@@ -241,11 +244,46 @@ def test_several_files(split, alignment, names, offsets, tmp_path):
     amanda.save(weighty(), path, external=True, split=split, alignment=alignment)
     kept = onnx.load(path, load_external_data=False).graph.initializer
     rows = [{e.key: e.value for e in t.external_data} for t in kept[:3]]
-    assert [row["location"] for row in rows] == [f"m.onnx.data{n}" for n in names]
+    files = dict.fromkeys(row["location"] for row in rows)
+    assert [[*files].index(row["location"]) for row in rows] == names
+    assert {p.name for p in tmp_path.glob("m.onnx.*")} == set(files)
     assert [int(row["offset"]) for row in rows] == offsets
     assert weights_of(path) == weights_of(plain)
     with pytest.raises(FormatError, match="numbers of bytes"):
         amanda.save(weighty(), path, external=True, split=0)
+
+
+def test_data_of_earlier_saves_is_deleted_last(tmp_path):
+    path = tmp_path / "m.onnx"
+    unrelated = tmp_path / "other.onnx.data"
+    (tmp_path / "m.onnx.data").write_bytes(b"of an exporter")
+    unrelated.write_bytes(b"kept")
+    for count in (1, 2, 3):
+        amanda.save(weighty(count), path, external=True)
+        again = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+        amanda.save(weighty(count), path, external=True)
+        assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == again
+        assert len(again) == 3
+        assert len(weights_of(path)) == count + 1
+    amanda.save(weighty(), path, external=False)
+    assert {p.name for p in tmp_path.iterdir()} == {"m.onnx", "other.onnx.data"}
+
+
+def test_a_graph_loaded_before_keeps_its_external_data(tmp_path):
+    path = tmp_path / "m.onnx"
+    amanda.save(big(1.0), path, external=True)
+    graph = amanda.load(path)
+    amanda.save(big(2.0), path, external=True)
+    for loaded, value in ((graph, 1.0), (amanda.load(path), 2.0)):
+        assert (loaded["w"].attrs["value"].numpy() == value).all()
+
+
+def big(value):
+    """A weight of 9 MB, which is mapped when it is read."""
+    graph, x = graph_of()
+    held = graph.constant(Tensor.of(np.full((1150000, 2), value, "f")), "w")
+    graph.result(add(graph, "Add", [x, held.output]), "y")
+    return graph
 
 
 def test_graphs_in_graphs_as_deep_as_they_are_read():
@@ -274,7 +312,7 @@ def test_what_is_too_large_goes_beside_by_itself(tmp_path, monkeypatch):
     path = tmp_path / "a.onnx"
     amanda.save(weighty(), path)
     assert weights_of(path) == weights_of(path)
-    assert (tmp_path / "a.onnx.data").exists()
+    assert len([*tmp_path.glob("a.onnx.*.data")]) == 1
     with pytest.raises(LimitError):
         amanda.save(weighty(), path, external=False)
     with pytest.raises(LimitError):

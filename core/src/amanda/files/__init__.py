@@ -7,7 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amanda.files.atomic import LEFT_OVER, Path, map_file, replace_file
+    from amanda.files.atomic import (
+        LEFT_OVER,
+        Path,
+        lock_folder,
+        map_file,
+        new_file,
+        replace_file,
+    )
     from amanda.files.mapped_file import COPY_BYTES, MappedFile
 
 __all__ = [
@@ -15,7 +22,9 @@ __all__ = [
     "LEFT_OVER",
     "MappedFile",
     "Path",
+    "lock_folder",
     "map_file",
+    "new_file",
     "replace_file",
 ]
 

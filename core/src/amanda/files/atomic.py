@@ -18,7 +18,16 @@ from typing import BinaryIO
 from amanda.errors import FormatError
 from amanda.files.mapped_file import read_or_map
 
-__all__ = ["LEFT_OVER", "Path", "map_file", "read_errors", "replace_file"]
+__all__ = [
+    "LEFT_OVER",
+    "NewFile",
+    "Path",
+    "lock_folder",
+    "map_file",
+    "new_file",
+    "read_errors",
+    "replace_file",
+]
 
 Path = str | os.PathLike[str]
 
@@ -62,23 +71,82 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
     ...     path.read_bytes()
     b'whole'
     """
+    with new_file(path) as new:
+        yield new.file
+        new.replace()
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[NewFile]:
+    """A file without a name yet; its `replace()` renames it to `path`.
+
+    So several files can be complete before the first has its name. It is deleted at the
+    end of the block if it was not renamed.
+    """
     target, old = _resolve_target(path)
     try:
-        left_over, file = _create_temporary(target, old)
+        temporary, file = _create_temporary(target, old)
     except OSError as error:
         raise _io_error("write", path, error) from error
+    new = NewFile(path, target, temporary, file)
     try:
         with file:
-            yield file
-            _sync_file(file, path)
-        _rename_over(left_over, target, path)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(left_over)
-        if isinstance(error, OSError) and error.errno in _OF_WRITING:
+            yield new
+    except OSError as error:
+        if error.errno in _OF_WRITING:
             raise _io_error("write", path, error) from error
         raise
-    _sync_folder(os.path.dirname(target))
+    finally:
+        if not new.is_replaced:
+            with suppress(OSError):
+                os.unlink(temporary)
+
+
+class NewFile:
+    """A file that is written, and then renamed."""
+
+    def __init__(self, path: Path, target: str, temporary: str, file: BinaryIO) -> None:
+        self.file = file
+        self.is_replaced = False
+        self._path = path
+        self._target = target
+        self._temporary = temporary
+
+    def synchronize(self) -> None:
+        """Write the content to disk and close the file."""
+        if not self.file.closed:
+            _sync_file(self.file, self._path)
+            self.file.close()
+
+    def replace(self, name: str | None = None) -> None:
+        """Rename it over its path, or to another name in the same folder."""
+        self.synchronize()
+        folder = os.path.dirname(self._target)
+        target = self._target if name is None else os.path.join(folder, name)
+        _rename_over(self._temporary, target, self._path)
+        self.is_replaced = True
+        _sync_folder(folder)
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Let one process or thread at a time execute the block for a folder.
+
+    It does nothing on systems without such locks.
+    """
+    try:
+        from fcntl import LOCK_EX, flock
+
+        number = os.open(folder or os.curdir, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with suppress(OSError):  # some network file systems have none
+            flock(number, LOCK_EX)
+        yield
+    finally:
+        os.close(number)  # which unlocks it
 
 
 def map_file(path: Path) -> memoryview:

@@ -65,6 +65,14 @@ class FileMap:
         """Whether the bytes are in memory; False if they stay in the file."""
         return self._view is not None and not isinstance(self._view.obj, MappedFile)
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether there is another file, or another content, at its path by now."""
+        try:
+            return file_identity(os.stat(self.path)) != self._identity
+        except OSError:
+            return True
+
     def view(self) -> memoryview:
         """All bytes, read-only; pages are loaded on access."""
         if self._view is None:

@@ -10,13 +10,13 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import jax
 import numpy as np
 
 from amanda.errors import FormatError, UsageError
+from amanda.files import replace_file
 from amanda.types import DType
 from amanda_jax.export.exporter import ExportedGraph
 
@@ -31,7 +31,7 @@ def save(
     exported_graph: ExportedGraph,
     names: tuple[Names, Names],
 ) -> None:
-    """Write a temporary file and rename it."""
+    """Write the program and its weights; an old file is replaced at the end."""
     program, weights = exported_graph.program.serialize(), exported_graph.weights
     dtypes = [DType.of(w.dtype).name for w in weights]
     metadata = {
@@ -40,14 +40,14 @@ def save(
         "inputs": names[0],
         "results": names[1],
     }
-    target = Path(path)
-    temporary = target.with_name(target.name + ".part")
-    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+    with (
+        replace_file(path) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
+    ):
         archive.writestr("about.json", json.dumps(metadata))
         archive.writestr("program", bytes(program))
         for i, weight in enumerate(weights):
             archive.writestr(f"weights/{i}.npy", _bytes(np.asarray(weight)))
-    temporary.replace(target)
 
 
 def _bytes(array: Any) -> bytes:

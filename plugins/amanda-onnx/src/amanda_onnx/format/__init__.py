@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Format"]
 
+_TRIES = 100
+"""How often a model is read again that was replaced meanwhile."""
+
 
 class Format:
     """Reads and writes ONNX models; only text files need the onnx package.
@@ -31,10 +34,18 @@ class Format:
 
         `folder` is where the external data of an object or of bytes is.
         """
+        from amanda_onnx.format.model_file import MissingDataError
         from amanda_onnx.format.reader import read_model
 
         with file_errors(source):
-            return read_model(_open(source, folder))
+            for _ in range(_TRIES):
+                opened = _open(source, folder)
+                try:
+                    return read_model(opened)
+                except MissingDataError:
+                    if opened.file is None or not opened.file.is_replaced:
+                        raise  # else a new model, whose writer deleted the old data
+            raise FormatError("it is replaced again and again")
 
     def write(
         self,
@@ -48,7 +59,11 @@ class Format:
         ir_version: int | None = None,
         subgraphs: str = "functions",
     ) -> None:
-        """Write a file, and its weights beside it (`NAME.data`) as external data.
+        """Write a file, and its weights as external data beside it.
+
+        These are `NAME.DIGEST.data`.
+        The old model stays complete until the new one is: a data file is named by its
+        content, and those of the old model are deleted last.
 
         - `external`: True stores every tensor of at least `threshold` bytes there,
           False none. None, the default: those that came from such a file, or all large
@@ -68,8 +83,7 @@ class Format:
                 raw = self.dumps(graph, ir_version=ir_version, subgraphs=subgraphs)
                 write_text_model(raw, path)
                 return
-            location = f"{path.name}.data"
-            options = ExternalDataOptions(location, threshold, alignment, split)
+            options = ExternalDataOptions(path.name, threshold, alignment, split)
             graph = without_subgraphs(graph, subgraphs)
             write_model(graph, path, external, options, ir_version)
 

@@ -16,9 +16,13 @@ from amanda.tensors import FileMap, Tensor
 from amanda.types import DType
 from amanda_onnx.format.messages import SCHEMA
 
-__all__ = ["ModelFile"]
+__all__ = ["MissingDataError", "ModelFile"]
 
 _MAX_OFFSET: Final = 1 << 62
+
+
+class MissingDataError(FormatError):
+    """There is no file with the external data of a model."""
 
 
 class ModelFile(MessageFile):
@@ -60,7 +64,7 @@ class ModelFile(MessageFile):
         file = self._external.get(location)
         if file is None:
             path = self._resolve_location(location, place)
-            file = self._external[location] = FileMap.read(path, self._copy_bytes)
+            file = self._external[location] = self._read_file(path, location, place)
             self._copy_bytes -= file.size if file.is_copy else 0
         if length != size:
             raise_at(
@@ -99,13 +103,19 @@ class ModelFile(MessageFile):
                 got=repr(location),
                 hint="copy the file to where the link is",
             )
-        if not os.path.exists(real):
-            raise FormatError(
+        return real
+
+    def _read_file(self, path: str, location: str, place: int) -> FileMap:
+        try:
+            return FileMap.read(path, self._copy_bytes)
+        except FormatError as error:
+            if os.path.exists(path):
+                raise
+            raise MissingDataError(
                 f"the external data file {location!r} is missing",
                 where=f"byte {place}",
                 hint="move both files together",
-            )
-        return real
+            ) from error
 
 
 class FileRange:

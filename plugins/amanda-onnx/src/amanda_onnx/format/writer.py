@@ -13,14 +13,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from amanda.errors import AmandaError, FormatError, LimitError
-from amanda.files import replace_file
+from amanda.files import lock_folder, new_file
 from amanda.formatkit import MessageChunks, ModelNames, NameScope, encode_varint
 from amanda.graph import CONSTANT, Graph, OutputPort, bulk
 from amanda.tensors import Tensor
 from amanda.types import Type
 from amanda_onnx.domains import DEFAULT, IR_OF_OPSET, domain_of
 from amanda_onnx.format.attribute_writer import attribute_chunks, encode_value_type
-from amanda_onnx.format.external_data import ExternalDataOptions, ExternalDataWriter
+from amanda_onnx.format.external_data import (
+    ExternalDataOptions,
+    ExternalDataWriter,
+    delete_old_files,
+)
 from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_metadata import (
     MODEL_KEY,
@@ -71,14 +75,22 @@ def write_model(
         outside = ExternalDataWriter(how, recorded=False)
         pieces = model_chunks(graph, outside, ir_version)
     check_size(pieces)
-    with ExitStack() as files:
-        for location in outside.files:
-            beside = files.enter_context(
-                replace_file(os.path.join(path.parent, location))
-            )
-            outside.write(location, beside)
-        with replace_file(path) as file:
-            pieces.write(file)
+    with ExitStack() as stack:
+        folder = os.fspath(path.parent)
+        unnamed = os.path.join(folder, f"{path.name}.data")
+        beside = [stack.enter_context(new_file(unnamed)) for _ in outside.files]
+        names = [outside.write(i, new.file) for i, new in enumerate(beside)]
+        if names:
+            pieces = model_chunks(graph, outside.with_names(names), ir_version)
+        model = stack.enter_context(new_file(path))
+        pieces.write(model.file)
+        for new in (*beside, model):
+            new.synchronize()
+        with lock_folder(folder):  # others delete the files of the model before theirs
+            for new, name in zip(beside, names, strict=True):
+                new.replace(name)
+            model.replace()
+            delete_old_files(folder, how.location, names)
 
 
 def check_size(pieces: MessageChunks) -> None:

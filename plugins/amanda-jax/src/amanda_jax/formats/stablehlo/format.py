@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amanda.errors import FormatError
+from amanda.files import replace_file
 from amanda.graph import Graph
 from amanda_jax.formats.stablehlo.mlir_types import context, parse_error
 from amanda_jax.formats.stablehlo.reading import read_module, version
@@ -36,10 +37,10 @@ class Format:
 
     def write(self, graph: Graph, path: Path) -> None:
         text = module_text(graph)
-        if path.suffix.lower() in _TEXT_SUFFIXES:
-            path.write_text(text, encoding="utf-8")
-        else:
-            path.write_bytes(portable_artifact(text))
+        is_text = path.suffix.lower() in _TEXT_SUFFIXES
+        content = text.encode() if is_text else portable_artifact(text)
+        with replace_file(path) as file:
+            file.write(content)
 
 
 def module_text(graph: Graph) -> str:
