@@ -45,11 +45,13 @@ def grad(graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]) -> list[Output
     _expect_kinds(
         wrt, _DIFFERENTIABLE_KINDS, "gradients are by real or complex numbers"
     )
+    from amanda_std.ops import OPS
+    from amanda_std.passes.containers import containers
     from amanda_std.passes.stable import stable
 
     stable(graph, [port.resolve() for port in wrt])
+    containers(graph)
     _expand_composites(graph, [of], wrt)
-    from amanda_std.ops import OPS
 
     with tracing(graph) as into:
         of, targets = of.resolve(), [port.resolve() for port in wrt]

@@ -135,6 +135,8 @@ class Operation:
         self.no_gradient: str | None = None
         self.differentiable_if: str | None = None
         """The attribute that, if set, gives it a gradient after all."""
+        self.unrolled: Function | None = None
+        """For containers: the definition over values of a graph, where it differs."""
         self.samples_rule: Callable[[], Iterable[Sample]] | None = None
         self._known = type_inference.TypeCache()
         self.repeats = CallCache(self)
@@ -190,6 +192,12 @@ class Operation:
         """Declare that there is no gradient, and why; `unless` this attribute is
         set."""
         self.no_gradient, self.differentiable_if = why, unless
+
+    def unroll(self, rule: Function) -> Function:
+        """Set the definition over values of a graph and Python lists of them, for ops
+        that build or read containers and do not have the trait `CONTAINER`."""
+        self.unrolled = rule
+        return rule
 
     def samples(self, rule: Callable[[], Iterable[Sample]]) -> Any:
         """Set the samples that every backend is tested with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amanda_std.passes.branches import branches
 from amanda_std.passes.canonical import canonical
+from amanda_std.passes.containers import containers
 from amanda_std.passes.drop import drop
 from amanda_std.passes.fold import fold
 from amanda_std.passes.infer import infer
@@ -18,6 +19,7 @@ __all__ = [
     "canonical",
     "channels_first",
     "channels_last",
+    "containers",
     "drop",
     "fold",
     "fold_norms",

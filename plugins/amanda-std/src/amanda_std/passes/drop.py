@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from amanda.graph import KEEP, Graph, Op, OutputPort
 from amanda_std.hub.effect_order import has_effects
 
@@ -11,14 +13,18 @@ def drop(graph: Graph) -> int:
 
     Ops that are marked to be kept, named by an entry, or waited for by a control
     edge stay."""
+    return sum(drop_ops(part, part) for part in reversed(list(graph.graphs())))
+
+
+def drop_ops(graph: Graph, ops: Iterable[Op]) -> int:
+    """Remove those of some ops of a graph that no result needs; returns how many."""
+    pinned = {v for e in graph.entries.values() for side in e for v in side.values()}
+    sinks = set(graph.inner_control_sinks)
     count = 0
-    for part in reversed(list(graph.graphs())):
-        pinned = {v for e in part.entries.values() for side in e for v in side.values()}
-        sinks = set(part.inner_control_sinks)
-        for op in reversed(part):
-            if not _is_needed(op, pinned, sinks):
-                part.remove(op, "drop")
-                count += 1
+    for op in reversed(list(ops)):
+        if not _is_needed(op, pinned, sinks):
+            graph.remove(op, "drop")
+            count += 1
     return count
 
 

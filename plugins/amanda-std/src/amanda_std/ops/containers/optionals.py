@@ -67,6 +67,8 @@ def _(x: Any) -> Any:
     return [x]
 
 
+for _op in (get_element, has_element):
+    _op.trait(Trait.CONTAINER)
 for _op in (optional, get_element):
     _op.not_differentiable(_NO_GRADIENT)
 has_element.not_differentiable("its result is a boolean")

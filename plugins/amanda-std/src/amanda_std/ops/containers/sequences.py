@@ -19,17 +19,21 @@ from amanda_std.engine.annotations import (
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
 from amanda_std.engine.traits import Trait
+from amanda_std.engine.values import Operators, dims_of
 from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops.control.bodies import as_results, result_types
+from amanda_std.ops.tensor.manipulation import concat, split
+from amanda_std.ops.tensor.shape import expand_dims, squeeze
 from amanda_std.runtime.containers import expect_kind, join_types
 
-_NO_GRADIENT = "gradients do not go through sequences"
+_NO_GRADIENT = "the elements of this sequence are known at run time only"
 _SCALAR = TensorType("int64", [])
 
 
 def _normalize_index(xs: list[Any], at: Any, end: int = 0) -> int:
     """Normalize an index into a sequence; with `end=1`, the end is a valid index."""
-    number = int(np.asarray(at).reshape(()))
+    known = at if isinstance(at, Operators) else np.asarray(at).reshape(())
+    number = int(known)
     size = len(xs)
     if not -size <= number < size + end:
         raise UsageError(
@@ -169,6 +173,18 @@ def _(x: Any, sizes: Any, axis: Any, keepdims: Any) -> Any:
     return [SequenceType(TensorType(x.dtype, dims))]
 
 
+@split_to_sequence.unroll
+def _(x: Any, sizes: Any = None, *, axis: int, keepdims: bool) -> list[Any]:
+    total = dims_of(x)[normalize_axis(axis, x.ndim)]
+    if sizes is None or isinstance(sizes, int):
+        count, size = int(total), sizes or 1
+        sizes = [min(size, count - i) for i in range(0, count, size)]
+    parts = split(x, [int(size) for size in sizes], axis=axis) if len(sizes) else ()
+    if keepdims:
+        return list(parts)
+    return [squeeze(part, (axis,)) for part in parts]
+
+
 def _common_size(sizes: Any, dim: Any) -> Any:
     """The common size of all parts, if they have one."""
     if isinstance(sizes, int) and isinstance(dim, int) and sizes > 0:
@@ -186,6 +202,13 @@ def concat_from_sequence(
     if not xs:
         raise UsageError("cannot concatenate an empty sequence")
     return np.stack(xs, axis) if new_axis else np.concatenate(xs, axis)
+
+
+@concat_from_sequence.unroll
+def _(xs: list[Any], *, axis: int, new_axis: bool) -> Any:
+    if new_axis:
+        xs = [expand_dims(x, (axis,)) for x in xs]
+    return concat(*xs, axis=axis)
 
 
 @concat_from_sequence.infer

@@ -17,10 +17,10 @@ from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Operators, dims_of
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import is_static
-from amanda_std.ops.math.arithmetic import maximum
+from amanda_std.ops.math.arithmetic import maximum, multiply
 from amanda_std.ops.math.reduction import sum_
-from amanda_std.ops.tensor.manipulation import concat, pad, slice_
-from amanda_std.ops.tensor.shape import transpose
+from amanda_std.ops.tensor.manipulation import pad, slice_
+from amanda_std.ops.tensor.shape import reshape, transpose
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -263,20 +263,21 @@ def _kernel_gradient(
     """Gradient of the kernel: convolution of the data with g, batch as channels.
 
     Elements that no window covers may add positions, which are cut off."""
-    out, per, *kernel = map(int, dims_of(w))
-    n, outputs = len(kernel), out // groups
+    _, per, *kernel = map(int, dims_of(w))
+    n = len(kernel)
+    spatial = range(2, n + 2)
     x = pad(x, ((0, 0), (0, 0), *pads))
-    swap = (1, 0, *range(2, n + 2))
-    parts = []
-    for i in range(groups):
-        one = slice_(x, (i * per,), ((i + 1) * per,), (1,))
-        two = slice_(g, (i * outputs,), ((i + 1) * outputs,), (1,))
-        part = conv(transpose(one, perm=swap), transpose(two, perm=swap),
-                    strides=d, dilations=s)  # fmt: skip
-        if not all(map(dims_equal, dims_of(part)[2:], kernel)):
-            part = slice_(part, (0,) * n, kernel, tuple(range(2, n + 2)))
-        parts.append(transpose(part, perm=swap))
-    return parts[0] if groups == 1 else concat(*parts, axis=0)
+    swapped = transpose(x, perm=(1, 0, *spatial))
+    if groups > 1:  # [batch, group * per, ...] to [per, group * batch, ...]
+        batch, _, *size = x.shape
+        x = reshape(x, (batch, groups, per, *size))
+        x = transpose(x, perm=(2, 1, 0, *(i + 1 for i in spatial)))
+        swapped = reshape(x, (per, multiply(batch, groups), *size))
+    y = conv(swapped, transpose(g, perm=(1, 0, *spatial)), strides=d, dilations=s,
+             groups=groups)  # fmt: skip
+    if not all(map(dims_equal, dims_of(y)[2:], kernel)):
+        y = slice_(y, (0,) * n, kernel, tuple(spatial))
+    return transpose(y, perm=(1, 0, *spatial))
 
 
 # -- transposed convolution ------------------------------------------------------
