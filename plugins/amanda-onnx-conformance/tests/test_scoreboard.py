@@ -6,6 +6,7 @@ import json
 import warnings
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import amanda
@@ -81,6 +82,56 @@ def test_command_counts(capsys):
     assert answer["backend"] == "numpy"
     counts = answer["counts"]
     assert sum(counts.values()) == len(answer["cases"]) + counts["pass"]
+
+
+class FailingBackend:
+    """numpy, whose results are an error, or one too large."""
+
+    def __init__(self, *, raises: bool) -> None:
+        self._raises = raises
+        self._numpy = amanda.default_host().get("backends", "numpy")
+
+    def __getattr__(self, name):
+        return getattr(self._numpy, name)
+
+    def compile(self, graph, device, options):
+        executable = self._numpy.compile(graph, device, options)
+
+        def call(feeds, out=None):
+            if self._raises:
+                raise ArithmeticError("no result")
+            return [y + np.ones((), y.dtype) for y in executable(feeds, out)]
+
+        return call
+
+
+@pytest.mark.parametrize(("raises", "status"), [(True, "fail"), (False, "wrong")])
+def test_exit_code_is_1_on_any_failure(monkeypatch, capsys, raises, status):
+    host = amanda.Host()
+    monkeypatch.setattr("amanda.host._default", host)
+    backend = FailingBackend(raises=raises)
+    host.register_backend("faulty", backend, manifest={"namespace": backend.namespace})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run_command_line([*SIGNS, "faulty"]) == 1
+    out = capsys.readouterr().out
+    assert f"\n{status}: test_" in out
+    assert " 0 pass" in " ".join(out.split())
+
+
+def test_how_cases_ran_is_counted(capsys):
+    pytest.importorskip("amanda_jax")
+    arguments = ["scoreboard", "onnx", "--backend", "jax", "--kind", "node", "--json",
+                 "--match", "test_(tanh|top_k|nonzero_example)$"]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run_command_line(arguments) == 0
+    modes = json.loads(capsys.readouterr().out)["modes"]
+    assert modes == {
+        "one program for each shape of the inputs": ["test_tanh"],
+        "a program for each value that decides a shape": ["test_top_k"],
+        "programs, and ops between them that Python runs": ["test_nonzero_example"],
+    }
 
 
 class RecordingBackend:

@@ -68,6 +68,15 @@ def test_page_agrees_on_first_data_set(part):
     }
 
 
+def test_page_has_how_cases_ran():
+    modes = {"by value": ["test_c", "test_a"], "one program": ["test_b"] * 5}
+    answer = {"backend": "jax", "cases": [], "modes": modes}
+    text = format_page([answer], {"node": 7})
+    assert "| 5 | one program |\n| 2 | by value |" in text
+    assert "* by value: test_a, test_c" in text
+    assert parse_section(text, "jax") == {}
+
+
 def test_page_of_answers():
     told = [
         {"case": "test_a", "kind": "node", "status": "fail", "why": "a | b"},

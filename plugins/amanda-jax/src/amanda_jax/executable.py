@@ -71,6 +71,15 @@ class Report(NamedTuple):
     disk_cache: Mapping[str, int] = {}
     """With `cache`: how many programs were loaded, written, refused."""
 
+    @property
+    def mode(self) -> str:
+        """In a few words how the calls so far ran."""
+        if self.python_ops:
+            return "programs, and ops between them that Python runs"
+        if self.decided_by:
+            return "a program for each value that decides a shape"
+        return "one program for each shape of the inputs"
+
     def __str__(self) -> str:
         sizes = self.dynamic_sizes.items()
         lines = [

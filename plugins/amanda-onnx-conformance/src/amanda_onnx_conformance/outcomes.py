@@ -25,6 +25,7 @@ from amanda_onnx_conformance.second_data import (
 __all__ = [
     "OUTCOMES",
     "Outcome",
+    "cases_by_mode",
     "count_outcomes",
     "draws_random_numbers",
     "run_case",
@@ -59,6 +60,8 @@ class Outcome(NamedTuple):
     kind: str
     status: str
     why: str = ""
+    mode: str = ""
+    """How the backend ran it, where it reports that."""
 
 
 def run_case(
@@ -114,8 +117,8 @@ class _DataSet(NamedTuple):
 def _run(
     case: Any, model: Any, sets: Iterable[_DataSet], backend: str,
     settings: Mapping[str, Any],
-) -> tuple[str, str]:  # fmt: skip
-    """Compile once and run each data set; the status and the reason."""
+) -> tuple[str, str, str]:  # fmt: skip
+    """Compile once and run each data set; the status, the reason and the mode."""
     import amanda
     from amanda.errors import AmandaError
 
@@ -132,16 +135,26 @@ def _run(
         if why:
             same_types = not difference(found, expected, 0, _ANY_VALUE)
             drawn = same_types and draws_random_numbers(graph)
-            return ("drawn" if drawn else "wrong"), why
-    outside = None if settings["fallback"] else _ops_run_outside(run.executable)
-    return ("outside", outside) if outside else ("pass", "")
+            return ("drawn" if drawn else "wrong"), why, _report_of(run).mode
+    report = _report_of(run)
+    outside = "" if settings["fallback"] else report.outside
+    return ("outside" if outside else "pass"), outside, report.mode
 
 
-def _ops_run_outside(executable: Any) -> str:
+class _RunReport(NamedTuple):
+    outside: str = ""
     """The ops that a backend which counts them ran outside its own target."""
-    report = getattr(executable, "report", None)
-    counts = getattr(report(), "outside", None) if report else None
-    return ", ".join(str(op).partition(" ")[0] for op in counts or ())
+    mode: str = ""
+
+
+def _report_of(run: Any) -> _RunReport:
+    """What the executable reports of its calls, if it does."""
+    report = getattr(run.executable, "report", None)
+    if report is None:
+        return _RunReport()
+    found = report()
+    outside = (str(op).partition(" ")[0] for op in getattr(found, "outside", ()))
+    return _RunReport(", ".join(outside), getattr(found, "mode", ""))
 
 
 def draws_random_numbers(graph: Any) -> bool:
@@ -183,6 +196,15 @@ def _second_data_of(kind: str, case: Any) -> SecondDataSet:
 
 
 # -- reasons -----------------------------------------------------------------------
+
+
+def cases_by_mode(outcomes: Iterable[Outcome]) -> dict[str, list[str]]:
+    """The names of the cases that ran in each mode that a backend reports."""
+    modes: dict[str, list[str]] = {}
+    for each in outcomes:
+        if each.mode:
+            modes.setdefault(each.mode, []).append(each.case)
+    return modes
 
 
 def count_outcomes(outcomes: Iterable[Outcome]) -> dict[str, int]:

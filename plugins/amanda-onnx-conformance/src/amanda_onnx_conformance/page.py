@@ -37,7 +37,8 @@ def format_page(answers: Sequence[Mapping[str, Any]], totals: Mapping[str, int])
     parts = [_HEAD]
     for answer in answers:
         failing = [case for case in answer["cases"] if case["kind"] in totals]
-        parts += [f"## {_title(answer)}\n", _table(failing, totals), *_reasons(failing)]
+        parts += [f"## {_title(answer)}\n", _table(failing, totals)]
+        parts += [*_modes(answer.get("modes", {})), *_reasons(failing)]
     return "\n".join(parts)
 
 
@@ -64,6 +65,25 @@ def _table(failing: Sequence[Mapping[str, Any]], totals: Mapping[str, int]) -> s
 
 def _row(cells: Sequence[object]) -> str:
     return f"| {' | '.join(map(str, cells))} |"
+
+
+def _modes(modes: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """How the cases ran: their number in each mode, and all names but of the most."""
+    if not modes:
+        return
+    in_order = sorted(modes, key=lambda mode: -len(modes[mode]))
+    yield "\n".join(
+        [
+            _row(["cases", "ran as"]),
+            _row(["---"] * 2),
+            *(_row([len(modes[mode]), mode]) for mode in in_order),
+            "",
+        ]
+    )
+    for mode in in_order[1:]:
+        yield f"* {mode}: {', '.join(sorted(modes[mode]))}"
+    if in_order[1:]:
+        yield ""
 
 
 def _reasons(failing: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -16,9 +16,17 @@ from amanda.cli import (
     verb,
 )
 from amanda_onnx_conformance.cases import KINDS, cases
-from amanda_onnx_conformance.outcomes import OUTCOMES, count_outcomes, run_case
+from amanda_onnx_conformance.outcomes import (
+    OUTCOMES,
+    cases_by_mode,
+    count_outcomes,
+    run_case,
+)
 
 __all__ = ["command"]
+
+_FAILED = ("fail", "wrong")
+"""Outcomes that no reason excuses."""
 
 
 @verb("scoreboard", "run a framework's own test cases, and count")
@@ -36,7 +44,7 @@ def command(
 ) -> Answer:  # fmt: skip
     """Run the cases of SUITE on a backend, through the hub set, and count.
 
-    Exit code 1: some case returned other values without an error.
+    Exit code 1: some case failed, or returned other values without an error.
     """
     options = parse_backend_options(options_told, own=["fallback"])
     _check_options(backend, options)
@@ -49,18 +57,21 @@ def command(
     table = Table(("cases", "outcome", "meaning"), rows)
     where = backend_label(backend, options) + (f", else {fallback}" if fallback else "")
     text: list[str | Table] = [table, f"{len(outcomes)} cases of {suite} on {where}"]
+    modes = cases_by_mode(outcomes)
+    text += [f"{len(names)} ran as {mode}" for mode, names in modes.items()]
     failing = [each for each in outcomes if each.status != "pass"]
     text += [
         f"{o.status}: {o.case}: {o.why}"
         for o in failing
-        if list_all or o.status == "wrong"
+        if list_all or o.status in _FAILED
     ]
     data = {
         "suite": suite, "backend": backend, "fallback": fallback, "second": second,
-        "options": options, "counts": counts,
+        "options": options, "counts": counts, "modes": modes,
         "cases": [each._asdict() for each in failing],
     }  # fmt: skip
-    return Answer(data, text, exit_code=int(counts["wrong"] > 0))
+    has_failed = any(counts[status] for status in _FAILED)
+    return Answer(data, text, exit_code=int(has_failed))
 
 
 def _check_options(backend: str, options: Mapping[str, Any]) -> None:
