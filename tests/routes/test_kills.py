@@ -37,6 +37,7 @@ class SavingProcess:
     """Processes that save models until they are killed, one after the other."""
 
     def __init__(self, kind: str, path: Path) -> None:
+        self._child: int | None = None
         environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
         self._process = subprocess.Popen(
             [sys.executable, SCRIPT, kind, path],
@@ -56,13 +57,17 @@ class SavingProcess:
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        return int(self.line())
+        self._child = int(self.line())
+        return self._child
 
     def kill(self, child: int) -> None:
         os.kill(child, signal.SIGKILL)
         assert self.line() == "ended"
+        self._child = None
 
     def close(self) -> None:
+        if self._child is not None:
+            os.kill(self._child, signal.SIGKILL)
         self._process.communicate()
 
 

@@ -157,7 +157,7 @@ def map_file(path: Path) -> memoryview:
     place; see `amanda.files.mapped_file`.
     """
     with read_errors(path):
-        return read_or_map(path)
+        return read_or_map(path)[0]
 
 
 @contextmanager

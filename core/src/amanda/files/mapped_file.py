@@ -90,7 +90,9 @@ def file_identity(status: os.stat_result) -> FileIdentity:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def read_or_map(path: str | os.PathLike[str], limit: int = COPY_BYTES) -> memoryview:
+def read_or_map(
+    path: str | os.PathLike[str], limit: int = COPY_BYTES
+) -> tuple[memoryview, FileIdentity]:
     """The bytes of a file, read-only: a copy of at most `limit` bytes, or a map.
 
     OSError or ValueError if the file cannot be read.
@@ -101,22 +103,23 @@ def read_or_map(path: str | os.PathLike[str], limit: int = COPY_BYTES) -> memory
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size > max(limit, 0):
-            return memoryview(MappedFile.map(file, os.fspath(path)))
+            mapped = MappedFile.map(file, os.fspath(path))
+            return memoryview(mapped), mapped.identity
         return _read_unchanged(file, os.fspath(path))
 
 
-def _read_unchanged(file: BinaryIO, path: str) -> memoryview:
+def _read_unchanged(file: BinaryIO, path: str) -> tuple[memoryview, FileIdentity]:
     """The content of a file that nobody writes to meanwhile, page-aligned."""
     for _ in range(_TRIES):
         before = file_identity(os.fstat(file.fileno()))
         size = before[2]
         if not size:
-            return memoryview(b"")
+            return memoryview(b""), before
         content = memoryview(mmap.mmap(-1, size, access=mmap.ACCESS_COPY))
         file.seek(0)
         count = file.readinto(content)  # type: ignore[attr-defined]
         if count == size and file_identity(os.fstat(file.fileno())) == before:
-            return content.toreadonly()
+            return content.toreadonly(), before
         time.sleep(_CLOCK_NS / 1e9)
     raise FormatError(
         "the file is being written to", who=path, hint="load it when it is complete"

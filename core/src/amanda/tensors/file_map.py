@@ -52,13 +52,15 @@ class FileMap:
     @staticmethod
     def read(path: str | os.PathLike[str], limit: int = COPY_BYTES) -> FileMap:
         """A copy of a file of at most `limit` bytes; else its map, made at once."""
-        name, identity = _identify(path)
-        if identity[2] > limit:
-            shared = FileMap.of(name)
-            shared.view()
-            return shared
+        name = os.path.abspath(os.fspath(path))
         with read_errors(name):
-            return FileMap(name, identity, read_or_map(name, limit))
+            view, identity = read_or_map(name, limit)
+        if not isinstance(view.obj, MappedFile):
+            return FileMap(name, identity, view)
+        found = _open.get(identity)
+        if found is None or found._view is None:
+            found = _open[identity] = FileMap(name, identity, view)
+        return found
 
     @property
     def is_copy(self) -> bool:

@@ -10,13 +10,14 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
 
-from amanda.errors import FormatError, UsageError
-from amanda.files import replace_file
+from amanda.errors import AmandaError, FormatError, UsageError
+from amanda.files import map_file, replace_file
+from amanda.formatkit import file_errors
 from amanda.types import DType
 from amanda_jax.export.exporter import ExportedGraph
 
@@ -60,32 +61,100 @@ def _bytes(array: Any) -> bytes:
     return buffer.getvalue()
 
 
-def restored(path: str | os.PathLike[str], device: str | None = None) -> SavedProgram:
-    """Load a saved program, ready to be called. The graph is not needed."""
+def restored(
+    path: str | os.PathLike[str], device: str | None = None, *, trusted: bool = False
+) -> SavedProgram:
+    """Load a saved program, ready to be called. The graph is not needed.
+
+    A process of its own parses the program first, and custom calls are checked;
+    `trusted=True` omits this, for files that you wrote.
+    """
     from amanda_jax.devices import find_device
 
-    try:
-        with zipfile.ZipFile(path) as archive:
-            metadata = json.loads(archive.read("about.json"))
-            if metadata.get("format") != FORMAT:
-                raise FormatError("it has another version", got=metadata.get("format"))
-            exported = jax.export.deserialize(bytearray(archive.read("program")))
-            arrays = [
-                _array(archive.read(f"weights/{i}.npy"), name)
-                for i, name in enumerate(metadata["weights"])
-            ]
-    except (KeyError, ValueError, zipfile.BadZipFile) as cause:
-        raise FormatError(
-            f"{os.fspath(path)} is no saved program",
-            got=f"{type(cause).__name__}: {cause}",
-            hint="executable.save(path) writes one",
-        ) from cause
     target_device = find_device(device)
+    with file_errors(path):
+        content = _read(path, trusted)
     with jax.enable_x64(True):
-        weights = jax.device_put(arrays, target_device)
+        weights = jax.device_put(content.weights, target_device)
     return SavedProgram(
-        exported, weights, metadata["inputs"], metadata["results"], target_device
+        content.exported, weights, content.inputs, content.results, target_device
     )
+
+
+class _Content(NamedTuple):
+    """The content of a file."""
+
+    exported: Any
+    weights: Sequence[Any]
+    inputs: Names
+    results: Names
+
+
+def _read(path: str | os.PathLike[str], trusted: bool) -> _Content:
+    view = map_file(path)
+    try:
+        with zipfile.ZipFile(io.BytesIO(view)) as archive:
+            _expect_stored(archive, len(view))
+            metadata = json.loads(archive.read("about.json"))
+            if metadata["format"] != FORMAT:
+                raise FormatError("it has another version", got=metadata["format"])
+            exported = jax.export.deserialize(bytearray(archive.read("program")))
+            dtypes = metadata["weights"]
+            weights = [
+                _array(archive.read(f"weights/{i}.npy"), name)
+                for i, name in enumerate(dtypes)
+            ]
+            names = metadata["inputs"], metadata["results"]
+            found = _Content(exported, weights, *map(_names, names))
+            _expect_types(found)
+    except AmandaError:
+        raise
+    except (
+        Exception
+    ) as cause:  # the readers of zip, npy and jax.export raise many types
+        raise _no_program(f"{type(cause).__name__}: {cause}") from cause
+    if not trusted:
+        from amanda_jax.formats.stablehlo.custom_calls import check_custom_calls
+        from amanda_jax.formats.stablehlo.isolated_parser import check_program
+
+        module = exported.mlir_module_serialized
+        check_custom_calls(check_program(module, "the saved program"))
+    return found
+
+
+def _no_program(got: str) -> FormatError:
+    return FormatError(
+        "it is no saved program", got=got[:500], hint="executable.save(path) writes one"
+    )
+
+
+def _expect_stored(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse members that take more memory than the file."""
+    members = archive.infolist()
+    if any(m.compress_type != zipfile.ZIP_STORED for m in members):
+        raise _no_program("compressed members")
+    if sum(m.file_size for m in members) > size:
+        raise _no_program("members that overlap")
+
+
+def _names(found: Any) -> Names:
+    if not isinstance(found, list):
+        raise _no_program("no list of names")
+    if not all(name is None or isinstance(name, str) for name in found):
+        raise _no_program("names that are no text")
+    return found
+
+
+def _expect_types(found: _Content) -> None:
+    """Refuse a program whose arguments are not its weights and named inputs."""
+    wanted = [(tuple(a.shape), a.dtype) for a in found.exported.in_avals]
+    weights = [(w.shape, w.dtype) for w in found.weights]
+    if weights != wanted[: len(weights)]:
+        raise _no_program("weights of other types than its arguments")
+    counts = len(found.inputs), len(found.results)
+    own = len(wanted) - len(weights), len(found.exported.out_avals)
+    if counts != own:
+        raise _no_program(f"names for {counts} inputs and results of {own}")
 
 
 def _array(data: bytes, dtype: str) -> Any:

@@ -109,7 +109,7 @@ class ModelFile(MessageFile):
         try:
             return FileMap.read(path, self._copy_bytes)
         except FormatError as error:
-            if os.path.exists(path):
+            if not isinstance(error.__cause__, FileNotFoundError):
                 raise
             raise MissingDataError(
                 f"the external data file {location!r} is missing",

@@ -7,6 +7,10 @@ from typing import Any, Literal
 
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op
+from amanda_jax.formats.stablehlo.custom_calls import (
+    custom_call_refusal,
+    refuse_custom_calls,
+)
 
 __all__ = ["StableHloBackend"]
 
@@ -27,7 +31,7 @@ class StableHloBackend:
         own = (op.namespace or "").split("/")[1:2]
         if own and own[0] not in ("stablehlo", "chlo", "core"):
             return f"it is of {op.namespace}"
-        return True
+        return custom_call_refusal(op) or True
 
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]
@@ -46,6 +50,7 @@ class StableHloBackend:
                 got=", ".join(open_),
                 hint="run the graph that it was converted from on backend 'jax'",
             )
+        refuse_custom_calls(graph)
         return Executable(graph, find_device(device))
 
 

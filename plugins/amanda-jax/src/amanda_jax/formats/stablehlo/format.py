@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from amanda.errors import FormatError
-from amanda.files import replace_file
+from amanda.files import map_file, replace_file
+from amanda.formatkit import file_errors
 from amanda.graph import Graph
+from amanda_jax.formats.stablehlo.isolated_parser import parse_text, read_program
 from amanda_jax.formats.stablehlo.mlir_types import context, parse_error
 from amanda_jax.formats.stablehlo.reading import read_module, version
 from amanda_jax.formats.stablehlo.writing import write_module
@@ -24,16 +26,19 @@ _TEXT_SUFFIXES: Final = (".mlir",)
 class Format:
     """Reads programs of StableHLO from files, and from modules of MLIR.
 
+    MLIR parses files and bytes in a process of its own, which they may end.
+
     `.mlir` is written as text, and `.stablehlo` as a portable artifact, which other
     versions of StableHLO read as well."""
 
     def read(self, source: Any) -> Graph:
-        from jaxlib.mlir import ir
-
-        with context(), ir.Location.unknown():
-            if isinstance(source, Path):
-                return read_module(parse_module(source.read_bytes(), source.name))
-            return read_module(parse_module(_module_content(source), "the program"))
+        if isinstance(source, Path):
+            with file_errors(source):
+                return read_program(bytes(map_file(source)), source.name)
+        content = _module_content(source)
+        if isinstance(source, bytes | str):
+            return read_program(content, "the program")
+        return _read_own(content)
 
     def write(self, graph: Graph, path: Path) -> None:
         text = module_text(graph)
@@ -48,8 +53,16 @@ def module_text(graph: Graph) -> str:
     from jaxlib.mlir import ir
 
     with context(), ir.Location.unknown():
-        module = parse_module(write_module(graph).encode(), graph.name or "the graph")
-        return str(module.operation.get_asm(enable_debug_info=True))
+        text = write_module(graph)
+    return parse_text(text, graph.name or "the graph")
+
+
+def _read_own(content: bytes) -> Graph:
+    """The graph of a program that this process made."""
+    from jaxlib.mlir import ir
+
+    with context(), ir.Location.unknown():
+        return read_module(parse_module(content, "the program"))
 
 
 def _module_content(source: Any) -> bytes:

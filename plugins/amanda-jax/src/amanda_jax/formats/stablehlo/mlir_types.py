@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -121,8 +122,14 @@ def parse_dense(text: str) -> Tensor:
         elements = np.frombuffer(bytes.fromhex(found[1].strip('"')[2:]), dtype)
     else:
         elements = _parse_numbers(found[1], dtype)
-    if elements.size == 1:
-        return Tensor.of(np.full(shape, elements[0], dtype))
+    if elements.size == 1 and prod(shape) != 1:
+        return Tensor.splat(own.dtype, shape, elements[0])
+    if elements.size != prod(shape):
+        raise FormatError(
+            "the elements of a constant do not fit its shape",
+            expected=f"{prod(shape)} for {own}",
+            got=elements.size,
+        )
     return Tensor.of(elements.reshape(shape))
 
 
@@ -145,8 +152,10 @@ def _parse_numbers(text: str, dtype: Any) -> Any:
 
 
 def dense_text(tensor: Tensor) -> str:
-    array = np.ascontiguousarray(tensor.numpy())
     kind = type_text(tensor.type)
+    one = tensor.is_splat and tensor.size > 1
+    array = tensor.numpy()
+    array = np.ascontiguousarray(array[(0,) * array.ndim] if one else array)
     if not array.size:
         return f"dense<> : {kind}"
     if (

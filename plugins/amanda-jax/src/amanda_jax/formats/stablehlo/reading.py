@@ -22,10 +22,12 @@ from amanda_jax.formats.stablehlo.mlir_types import (
     type_of,
 )
 
-__all__ = ["read_module", "version"]
+__all__ = ["read_module", "version", "walk_operations"]
 
 _RETURNS: Final = ("func.return", "stablehlo.return")
 _CALL: Final = "func.call"
+MAX_INLINED: Final = 200_000
+"""The number of ops up to which calls are inlined, or four times those of the file."""
 MAX_DEPTH: Final = 200
 """The maximum depth of nested calls and regions."""
 
@@ -58,9 +60,51 @@ def read_module(module: Any) -> Graph:
             expected="one called main, or one public function",
             got=", ".join(map(str, functions)) or "no function",
         )
+    _expect_bounded(functions, name)
     return _ModuleReader(functions).root(
         functions[name], _string_attribute(module, "sym_name")
     )
+
+
+def _expect_bounded(functions: Mapping[str | None, Any], entry: str | None) -> None:
+    """Raise LimitError if inlining the functions makes far more ops than they have."""
+    own: dict[str | None, int] = {}
+    calls: dict[str | None, list[str]] = {}
+    for name, function in functions.items():
+        ops = list(walk_operations(function.operation))
+        own[name] = len(ops)
+        calls[name] = [op.attributes["callee"].value for op in ops if op.name == _CALL]
+    limit = max(MAX_INLINED, 4 * sum(own.values()))
+    sizes: dict[str | None, int] = {}
+    waiting: list[str | None] = [entry]
+    while waiting:
+        name = waiting[-1]
+        missing = [n for n in calls.get(name, ()) if n not in sizes]
+        if not missing:
+            total = own.get(name, 0) + sum(sizes[n] for n in calls.get(name, ()))
+            sizes[waiting.pop()] = total
+            if total > limit:
+                raise LimitError(
+                    "the calls of the program make too many ops when inlined",
+                    where=f"function {name}",
+                    expected=f"at most {limit}",
+                    got=total if total < 1 << 63 else "more than 2^63",
+                )
+        elif len(waiting) > len(functions) or missing[0] in waiting:
+            raise LimitError("a function of the program calls itself", got=missing[0])
+        else:
+            waiting.append(missing[0])
+
+
+def walk_operations(operation: Any) -> Iterator[Any]:
+    """An operation and all inside it."""
+    waiting = [operation]
+    while waiting:
+        op = waiting.pop()
+        yield op
+        for region in op.regions:
+            for block in region.blocks:
+                waiting += [inner.operation for inner in block.operations]
 
 
 def _string_attribute(op: Any, key: str) -> str | None:
