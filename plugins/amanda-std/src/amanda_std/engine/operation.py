@@ -47,6 +47,11 @@ from amanda_std.engine.arrays import (
     in_float32,
     number_as_array,
 )
+from amanda_std.engine.budget import (
+    MAX_EAGER_ELEMENTS,
+    count_elements,
+    is_surely_small,
+)
 from amanda_std.engine.call_cache import CallCache, Ports, call_key
 from amanda_std.engine.function_lookup import find_function
 from amanda_std.engine.literals import as_tensor, is_literal, is_number
@@ -228,7 +233,7 @@ class Operation:
         kind = call_mode(bound)
         if kind is None and self._is_traced_always and is_tracing():
             kind = Value
-        if kind is None:
+        if kind is None and self._is_computed_now(bound, given):
             return self.run(bound, given)
         if kind is Typed or is_types_only():
             with types_only():
@@ -239,6 +244,16 @@ class Operation:
         else:
             values = self.trace(bound, given, name)
         return values if self._many else values[0]
+
+    def _is_computed_now(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> bool:
+        """Whether a call on arrays is computed: always, except for large results while
+        a graph is built or types are inferred."""
+        if not (is_types_only() or is_tracing()) or is_surely_small(args, attrs):
+            return True
+        if self.body_rule is not None or not all_numpy(args):
+            return True
+        found = count_elements(self.types(self.normal(args), attrs))
+        return found is not None and found <= MAX_EAGER_ELEMENTS
 
     @property
     def _is_traced_always(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda.tensors import Tensor
 from amanda.types import Sym, TensorType
+from amanda_std.engine.budget import Budget, count_elements, work_of
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import constant_of
 from amanda_std.hub.effect_order import effect_of
@@ -19,6 +21,8 @@ from amanda_std.hub.op_access import (
     operation_of,
 )
 
+_NAME = "fold"
+
 MAX_FOLDED_BYTES = 1 << 16
 """A folded result may always have this many bytes."""
 
@@ -28,18 +32,20 @@ def fold(graph: Graph, most: int = MAX_FOLDED_BYTES) -> int:
     many.
 
     A result is known if all operands are constant or its type holds its content. One
-    of more than `most` bytes must be no larger than its operands."""
+    of more than `most` bytes must be no larger than its operands. What all of them may
+    cost is in proportion to the constants that the graph had at first."""
     count = 0
+    budget = Budget(_loaded_bytes(graph))
     for part in graph.graphs():
         for op in part:
-            values = _known_results(op, most)
+            values = _known_results(op, most, budget)
             if values is not None:
                 _replace(part, op, values)
                 count += 1
     return count
 
 
-def _known_results(op: Op, most: int) -> list[Tensor] | None:
+def _known_results(op: Op, most: int, budget: Budget) -> list[Tensor] | None:
     if op.is_constant or not is_std(op) or op.bodies or op.control_inputs:
         return None
     if effect_of(op) is not None or has_trait(op, Trait.NOT_FOLDED):
@@ -50,9 +56,10 @@ def _known_results(op: Op, most: int) -> list[Tensor] | None:
     held = [None if v is None else constant_of(v) for v in op.inputs]
     if any(t is None and v is not None for t, v in zip(held, op.inputs, strict=True)):
         return None
-    room = max(most, sum(_stored_bytes(t) for t in held if t is not None))
+    tensors = {id(tensor): tensor for tensor in held if tensor is not None}
+    room = max(most, sum(map(_stored_bytes, tensors.values())))
     size = _result_bytes(op)
-    if size is None or size > room:
+    if size is None or size > room or not _is_affordable(op, held, size, budget):
         return None
     args, attrs = op_arguments(op, lambda port: np.asarray(constant_of(port)))
     with np.errstate(all="ignore"):
@@ -62,6 +69,33 @@ def _known_results(op: Op, most: int) -> list[Tensor] | None:
         Tensor.of(np.ascontiguousarray(value).reshape(np.shape(value)))
         for value in many
     ]
+
+
+def _is_affordable(
+    op: Op, held: Sequence[Tensor | None], size: int, budget: Budget
+) -> bool:
+    """Whether the budget covers an op, which is charged for it."""
+    result = count_elements(v.type for v in op.outputs if v.type is not None) or 0
+    operands = [_element_count(tensor) for tensor in held if tensor is not None]
+    work = work_of(operands, result) * prod(op.attrs.get("window") or ())
+    work *= len(str(op.attrs.get("pattern", "?")))
+    return budget.take(work, size)
+
+
+def _element_count(tensor: Tensor) -> int:
+    """The elements of a constant; of strings, their bytes."""
+    return tensor.nbytes if tensor.dtype.kind == "string" else tensor.size
+
+
+def _loaded_bytes(graph: Graph) -> int:
+    """The memory of the constants that are not results of folding."""
+    found = {
+        id(op.attrs["value"]): _stored_bytes(op.attrs["value"])
+        for part in graph.graphs()
+        for op in part
+        if op.is_constant and (op.provenance is None or op.provenance.by != _NAME)
+    }
+    return sum(found.values())
 
 
 def _stored_bytes(tensor: Tensor) -> int:
@@ -99,11 +133,11 @@ def _replace(graph: Graph, op: Op, values: list[Tensor]) -> None:
     with graph.before(op):
         for tensor in values:
             constant = graph.constant(tensor)
-            constant.provenance = Provenance(source, "fold")
+            constant.provenance = Provenance(source, _NAME)
             constant.output.type = tensor.type_with_content()
             made.append(constant.output)
     name, names = op.name, [port.name for port in op.outputs]
-    graph.replace(op, made, "fold")
+    graph.replace(op, made, _NAME)
     for port, own in zip(made, names, strict=True):
         port.name = own
     if name is not None and len(made) == 1:

@@ -13,6 +13,11 @@ from amanda_std import ops
 __all__ = ["READ"]
 
 
+_MOST_WEIGHTS = 1 << 26
+"""Elements of the matrix from n-grams to columns."""
+_MOST_SKIPS = 1 << 10
+
+
 def read_tfidf(
     x: Any, *, mode: str, ngram_counts: Any, ngram_indexes: Any, min_gram_length: int,
     max_gram_length: int, max_skip_count: int, pool_int64s: Any = None,
@@ -22,7 +27,12 @@ def read_tfidf(
     pool = list(pool_int64s or pool_strings or ())
     _check_pool(pool, ngram_counts, ngram_indexes, weights)
     x = ops.reshape(x, [1]) if rank_of(x) == 0 else x
-    width = max(ngram_indexes) + 1
+    width = max(ngram_indexes, default=0) + 1
+    expect(
+        width * len(ngram_indexes) <= _MOST_WEIGHTS,
+        f"{len(ngram_indexes)} n-grams in {width} columns",
+    )
+    expect(max_skip_count <= _MOST_SKIPS, f"max_skip_count={max_skip_count}")
     starts = [*ngram_counts, len(pool)]
     total, first = None, 0
     for size in range(1, len(starts)):

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from amanda.errors import UsageError
 from amanda_std.engine.annotations import RealFloating
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, ramp, reduce_by_loop
+from amanda_std.engine.values import dims_of
 from amanda_std.ops.math.arithmetic import abs as abs_
 from amanda_std.ops.math.arithmetic import add, divide, subtract
 from amanda_std.ops.math.arithmetic import pow as pow_
@@ -19,6 +21,8 @@ from amanda_std.ops.math.elementary import sqrt, square
 from amanda_std.ops.math.reduction import mean, sum_
 from amanda_std.ops.tensor.creation import scalar_like
 from amanda_std.ops.tensor.manipulation import pad, slice_
+
+_MOST_NEIGHBORS = 1 << 14
 
 
 @composite
@@ -30,11 +34,16 @@ def lrn(
 
     x / (bias + alpha / size * sum of squares of `size` neighboring channels)**beta. For
     an even size, one more channel after than before."""
-    before = (size - 1) // 2
+    before, after = (size - 1) // 2, size // 2
     axis = axis % x.ndim
-    squares = pad(square(x), ((before, size - 1 - before),), None, (axis,))
+    channels = dims_of(x)[axis]
+    if isinstance(channels, int):  # there are no neighbors further away
+        before, after = min(before, channels), min(after, channels)
+    if before + after > _MOST_NEIGHBORS:
+        raise UsageError("too many neighboring channels", got=f"size={size}")
+    squares = pad(square(x), ((before, after),), None, (axis,))
     total: Any = None
-    for i in range(size):
+    for i in range(before + after + 1):
         stop = x.shape[axis] + i
         part = slice_(squares, [i], [stop], [axis])
         total = part if total is None else add(total, part)

@@ -7,13 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from amanda.types import DType
+from amanda.errors import UsageError
+from amanda.types import DType, TensorType
 from amanda_std.engine.annotations import Cast, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
+from amanda_std.ops.math.arithmetic import divide, subtract, where
+from amanda_std.ops.math.comparison import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+)
+from amanda_std.ops.math.logic import logical_and
 from amanda_std.ops.tensor.shape import astype, expand_dims
 
-_FLOAT32 = DType("float32")
+_FLOAT32, _FLOAT64 = DType("float32"), DType("float64")
+_MOST = 1 << 22
 
 
 @composite
@@ -25,19 +36,27 @@ def mel_weights(
 
     Triangles between whole frequencies, equidistant on the mel scale, as in ONNX."""
     count, size = int(bins.__index__()), int(length.__index__())
+    if max(count, size) > _MOST:
+        raise UsageError("too many mel bins or frequencies", got=f"{count}, {size}")
     ends = [2595 * math.log10(1 + f / 700) for f in (low, high)]
     step = (ends[1] - ends[0]) / (count + 2)
     mels = ends[0] + step * np.arange(count + 2)
     positions = np.floor((size + 1) * (700 * (10 ** (mels / 2595) - 1)) / rate)
     left, top, right = (expand_dims(positions[i : i + count], (0,)) for i in range(3))
-    at = np.arange(size // 2 + 1, dtype="float64")[:, None]
+    at = expand_dims(np.arange(size // 2 + 1, dtype="float64"), (1,))
     flat = top == left
-    rising = np.where(flat, at == top, (at - left) / np.where(flat, 1, top - left))
-    falling = (right - at) / np.where(right == top, 1, right - top)
-    up = (at >= left) & (at <= top)
-    down = (at > top) & (at < right)
-    result = np.where(up, rising, np.where(down, falling, 0.0))
-    return astype(result, dtype=dtype)
+    steep = divide(subtract(at, left), np.where(flat, 1, top - left))
+    rising = where(flat, astype(equal(at, top), dtype=_FLOAT64), steep)
+    falling = divide(subtract(right, at), np.where(right == top, 1, right - top))
+    up = logical_and(greater_equal(at, left), less_equal(at, top))
+    down = logical_and(greater(at, top), less(at, right))
+    zero = np.zeros((), "float64")
+    return astype(where(up, rising, where(down, falling, zero)), dtype=dtype)
+
+
+@mel_weights.infer
+def _(bins: Any, length: Any, *, dtype: Any) -> list[TensorType]:
+    return [TensorType(dtype, (length.__index__() // 2 + 1, bins.__index__()))]
 
 
 mel_weights.not_differentiable("it depends on integers only")

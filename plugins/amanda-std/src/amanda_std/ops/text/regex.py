@@ -1,4 +1,7 @@
-"""Regular expressions: Python's `re`, restricted to what RE2 supports."""
+"""Regular expressions: the syntax of RE2, in linear time.
+
+Python's `re` is used where a pattern has at most one choice, so that it is linear too.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from functools import lru_cache
 
 from amanda.errors import UsageError
 from amanda_std.engine.annotations import Logical, Text
+from amanda_std.engine.linear_regex import LinearPattern, may_backtrack
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Samples
 from amanda_std.inference import shapes
@@ -22,7 +26,7 @@ _LONGEST = 1 << 16
 def regex_full_match(x: Text, *, pattern: str) -> Logical:
     """Whether the whole string matches a regular expression"""
     fits = _compile_pattern(pattern).fullmatch
-    return map_strings(lambda item: fits(item) is not None, x, "bool")
+    return map_strings(lambda item: bool(fits(item)), x, "bool")
 
 
 @primitive(numpy_only=True, shape=shapes.same_as_first)
@@ -35,7 +39,7 @@ def regex_replace(
 
 
 @lru_cache(64)
-def _compile_pattern(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str] | LinearPattern:
     """Compile a pattern that means the same in RE2; reject what only one supports."""
     result = _NOT_IN_RE2.search(pattern)
     if result is not None or len(pattern) > _LONGEST:
@@ -45,8 +49,10 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
             expected="no backreference, look-around, atomic or possessive group",
         )
     try:
+        if may_backtrack(pattern):
+            return LinearPattern(pattern)
         return re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise UsageError(
             f"invalid regular expression: {error}", got=pattern[:200]
         ) from None
@@ -65,5 +71,8 @@ for _op in (regex_full_match, regex_replace):
 def _() -> Samples:
     given = {"pattern": "([eg])", "rewrite": r"<\1>"}
     yield from word_samples([["Är<g><e>r", "b C"], ["", " x\t"]], **given)()
+    given = {"pattern": "(e|g)(.|x)?", "rewrite": r"<\2\1>"}
+    yield from word_samples([["Är<eg>r", "b C"], ["", " x\t"]], **given)()
+    given = {"pattern": "([eg])", "rewrite": r"<\1>"}
     first = {**given, "everywhere": False}
     yield from word_samples([["Är<g>er", "b C"], ["", " x\t"]], **first)()
