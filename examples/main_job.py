@@ -1,4 +1,4 @@
-"""Load, inspect, validate, convert, run and compare a small real model.
+"""Load, inspect, convert, run and compare a small real model.
 
     python examples/main_job.py [FOLDER]
 
@@ -10,45 +10,73 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 import amanda
-import amanda.files.text.readable as readable
 from amanda.dictionary import Dictionary
 
 DIGITS = Path(__file__).resolve().parent / "digits"
 BACKENDS = ("numpy", "jax", "onnxruntime")
+SHOWN = 6  # digits
 TOLERANCE = 1e-4
+
+Array = NDArray[np.float32]
+
+
+def picture(image: Array) -> list[str]:
+    """A picture of an image of 8 by 8 in blocks, two rows of it on each line.
+
+    >>> picture(np.eye(8))[0]
+    '▀▄      '
+    """
+    on = np.asarray(image) > 0.4
+    return [
+        "".join(" ▄▀█"[2 * a + b] for a, b in zip(*rows, strict=True))
+        for rows in zip(on[::2], on[1::2], strict=True)
+    ]
+
+
+def show_digits(images: Array, answers: Mapping[str, Sequence[int]]) -> None:
+    """Print pictures beside each other, and the answers below each."""
+    width = max(map(len, answers))
+    for line in zip(*map(picture, images), strict=True):
+        print(" " * width, *(f"{part:8}" for part in line), sep="  ")
+    for backend, digits in answers.items():
+        print(f"{backend:{width}}", *(f"{digit:^8}" for digit in digits), sep="  ")
 
 
 def main(folder: Path) -> int:
     graph = amanda.load(DIGITS / "digits.onnx")
-    print(readable.dumps(graph, abbreviate=True))
     dictionary = Dictionary.of(amanda.namespace("onnx@17"))
     assert dictionary is not None
     faults = dictionary.validate(graph)
-    print(f"{len(graph)} ops of {graph.namespace}, {len(faults)} faults\n")
-
+    print(f"digits.onnx: {len(graph)} ops of {graph.namespace}, {len(faults)} faults")
     hub = amanda.convert(graph, "amanda/std/1")
     older = amanda.convert(hub, "onnx@13")
     amanda.save(older, folder / "digits13.onnx")
-    print(f"onnx 17 -> {hub.namespace} -> onnx 13: {len(older)} ops\n")
+    print(f"converted to {hub.namespace} and to {older.namespace}\n")
 
     data = np.load(DIGITS / "digits.npz")
     models = {"original": graph, "as onnx 13": amanda.load(folder / "digits13.onnx")}
-    worst = 0.0
+    found: dict[tuple[str, str], Array] = {}
     for name, model in models.items():
         for backend in BACKENDS:
-            (probabilities,) = amanda.run(
-                model, [data["images"]], backend=backend
-            ).values()
-            error = float(np.max(np.abs(probabilities - data["chances"])))
-            correct = int(np.sum(probabilities.argmax(1) == data["labels"]))
-            score = f"{correct} of {len(probabilities)} digits correct"
-            print(f"{name:11} {backend:12} {score}, {error:.1e} from PyTorch")
-            worst = max(worst, error)
+            results = amanda.run(model, [data["images"]], backend=backend)
+            (found[name, backend],) = results.values()
+    answers = {b: found["original", b].argmax(1)[:SHOWN].tolist() for b in BACKENDS}
+    show_digits(data["images"][:SHOWN, 0], answers)
+    print(f"\n{'model':11} {'backend':12} {'digits correct':15} error against PyTorch")
+    worst = 0.0
+    for (name, backend), chances in found.items():
+        error = float(np.max(np.abs(chances - data["chances"])))
+        correct = int(np.sum(chances.argmax(1) == data["labels"]))
+        score = f"{correct} of {len(chances)}"
+        print(f"{name:11} {backend:12} {score:15} {error:.1e}")
+        worst = max(worst, error)
     return int(worst > TOLERANCE)
 
 

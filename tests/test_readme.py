@@ -92,7 +92,11 @@ def test_every_form_gives_the_same_graph_back(tmp_path: Path) -> None:
 def test_the_main_job(tmp_path: Path) -> None:
     told = example("main_job.py", tmp_path)
     assert "18 ops of amanda/onnx/17, 0 faults" in told
-    assert told.count("20 of 20 digits correct") == 6
+    assert told.count("20 of 20") == 6
+    rows = [line.split() for line in told.splitlines()]
+    for backend in ("numpy", "jax", "onnxruntime"):
+        assert [backend, *"655799"] in rows
+    assert "█" in told
 
 
 def test_every_folder_is_on_the_map() -> None:

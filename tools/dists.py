@@ -2,7 +2,8 @@
 
     python tools/dists.py list                 their names
     python tools/dists.py install [NAME ...]   editable, with their local requirements
-    python tools/dists.py test NAME [ARG ...]  the tests of one plug-in
+                                               and what their tests need
+    python tools/dists.py run-time NAME ...    the same, without what tests need
     python tools/dists.py types                mypy over all of them, and what is beside
     python tools/dists.py wheels FOLDER        build all, install them afresh, try them
 
@@ -101,7 +102,7 @@ def run(*command: str | Path, at: Path = ROOT) -> None:
         raise SystemExit(done.returncode)
 
 
-def install(names: Sequence[str]) -> None:
+def install(names: Sequence[str], *, tests: bool = True) -> None:
     """Install editable, without isolation: the environment has the build backend."""
     known = dists()
     unknown = [n for n in names if n.removeprefix("plugin-") not in known]
@@ -110,19 +111,21 @@ def install(names: Sequence[str]) -> None:
             f"no distribution {', '.join(unknown)}; here: {', '.join(known)}"
         )
     chosen = with_required(names or known, known)
-    needs = {need for dist in chosen for need in dist.for_tests}
+    needs = {need for dist in chosen for need in dist.for_tests if tests}
     local = {need for need in needs if _requirement_name(need) in known}
     names_of_local = map(_requirement_name, local)
     chosen = with_required([*(d.name for d in chosen), *names_of_local], known)
     folders = [part for dist in chosen for part in ("--editable", dist.folder)]
-    pip = (sys.executable, "-m", "pip", "install", "--quiet")
-    run(*pip, "--no-build-isolation", *folders, *sorted(needs - local))
-
-
-def test(name: str, arguments: Sequence[str]) -> None:
-    """Run the tests and doctests in the folder of one plug-in."""
-    folder = dists()[name.removeprefix("plugin-")].folder
-    run(sys.executable, "-m", "pytest", folder, *arguments)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet"]
+    if not tests:
+        pip.append("--no-compile")  # a fifth of the size
+    run(
+        *pip,
+        "--disable-pip-version-check",
+        "--no-build-isolation",
+        *folders,
+        *sorted(needs - local),
+    )
 
 
 def types() -> None:
@@ -149,7 +152,9 @@ def build_wheel(dist: Dist, out: Path) -> Path:
     stem = dist.name.replace("-", "_")
     (sdist,) = (out / "sdists").glob(f"{stem}-*.tar.gz")
     with tarfile.open(sdist) as archive:
-        archive.extractall(out / "unpacked", filter="data")
+        # the argument `filter` of extractall is newer than Python 3.11.3
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(out / "unpacked")  # noqa: S202  an archive of our own
     run(*hatch, out / "wheels", "-t", "wheel", at=out / "unpacked" / sdist.name[:-7])
     (wheel,) = (out / "wheels").glob(f"{stem}-*.whl")
     (other,) = (out / "from-tree").glob(f"{stem}-*.whl")
@@ -187,8 +192,8 @@ def main(arguments: Sequence[str]) -> None:
             print(*dists(), sep="\n")
         case ["install", *names]:
             install(names)
-        case ["test", name, *rest]:
-            test(name, rest)
+        case ["run-time", *names]:
+            install(names, tests=False)
         case ["types"]:
             types()
         case ["wheels", folder]:

@@ -1,70 +1,182 @@
 """The two commands of the README. Each requires only Python 3.11 or newer.
 
-    python3 tools/run.py main    all set-up, then the main job
-    python3 tools/run.py tests   all set-up, then lint, builds and every test
+    python3 tools/run.py main            set-up, then the main job: under a minute
+    python3 tools/run.py tests           set-up, builds and every test
+    python3 tools/run.py tests --quick   the tests of the core and the hub: five minutes
+    python3 tools/run.py tests --all     also lint and types, as continuous integration
 
-Set-up is stored in `.venv` and `.tox` in the root folder. Further arguments of `tests`
-are passed to pytest: `python3 tools/run.py tests -- -k graph`.
+Set-up is stored in `.venv` and `.tox` in the root folder, with the output of each step.
+Arguments after `--` are passed to pytest: `python3 tools/run.py tests -- -k graph`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import threading
+import time
 import venv
 from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MAIN_JOB = ROOT / "examples" / "main_job.py"
+ENVIRONMENT = ROOT / ".venv"
+RUNTIME = ("amanda-onnx", "amanda-onnxruntime", "amanda-jax")
+NEXT = """
+Try next, with {bin} in your PATH:
+
+    amanda info examples/digits/digits.onnx
+    amanda show examples/digits/digits.onnx
+    amanda compare examples/digits/digits.onnx --backend jax --backend numpy --random 1
+    amanda ops onnx@18 Conv
+
+README.md has an example in Python; docs/guide.md describes every part."""
+STEPS = {
+    "wheels": "build every package, install it afresh, try it",
+    "core": "tests of the core, without plug-ins",
+    "py": "every test, in a process for each framework",
+    "quick": "tests of the core and the hub",
+    "lint": "ruff and mypy",
+}
+TAIL = 60  # lines of the output of a step that failed
+PATIENCE = 60.0  # seconds between lines about progress where there is no terminal
 
 
-def test_environments() -> str:
-    """The tox environments; the one with all tests is the last.
+class Progress:
+    """One line about a running step: rewritten on a terminal, else now and then."""
 
-    Without plug-ins, `core` would repeat it.
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._began = time.monotonic()
+        self._state = ""
+        self._lines = sys.stdout.isatty()
+        self._shown = self._began
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._print(self._title, end="" if self._lines else "\n")
+        self._thread.start()
+
+    def note(self, state: str) -> None:
+        """Set what is shown beside the title."""
+        self._state = state
+
+    def end(self, outcome: str) -> None:
+        self._over.set()
+        self._thread.join()
+        seconds = time.monotonic() - self._began
+        self._print(f"{self._title}: {outcome}, {seconds:.0f} s", end="\n")
+
+    def _run(self) -> None:
+        while not self._over.wait(0.5):
+            now = time.monotonic()
+            if self._lines or now - self._shown > PATIENCE:
+                self._shown = now
+                told = f"{self._state}, " if self._state else ""
+                line = f"{self._title}: {told}{now - self._began:.0f} s"
+                self._print(line, end="" if self._lines else "\n")
+
+    def _print(self, line: str, end: str) -> None:
+        print(f"\r\x1b[K{line}" if self._lines else line, end=end, flush=True)
+
+
+def step(title: str, log: Path, *command: str | Path) -> None:
+    """Run a command in the root folder; its output goes to a file.
+
+    If it fails, the end of the output is printed, and the process ends with its code.
     """
-    plugins = any(ROOT.glob("plugins/[!_]*/pyproject.toml"))
-    return "lint,wheels,core,py" if plugins else "lint,wheels,py"
-
-
-def environment() -> Path:
-    """The interpreter of `.venv`, which is created if it does not exist."""
-    folder = ROOT / ".venv"
-    inside = "Scripts/python.exe" if os.name == "nt" else "bin/python"
-    if not (folder / inside).exists():
-        venv.create(folder, with_pip=True, clear=True)
-    return folder / inside
-
-
-def call(*command: str | Path) -> None:
-    """Run a command in the root folder; exit with its code if it fails."""
     # no background downloads of newer seed packages
     settings = {**os.environ, "VIRTUALENV_NO_PERIODIC_UPDATE": "1"}
-    done = subprocess.run(
-        [str(c) for c in command], cwd=ROOT, env=settings, check=False
-    )
-    if done.returncode:
-        raise SystemExit(done.returncode)
+    settings["PYTHONUNBUFFERED"] = "1"
+    progress = Progress(title)
+    progress.start()
+    log.parent.mkdir(exist_ok=True)
+    summary: dict[str, int] = {}
+    with log.open("w", encoding="utf-8") as output:
+        process = subprocess.Popen(
+            [str(c) for c in command],
+            cwd=ROOT,
+            env=settings,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            output.write(line)
+            _watch(line, progress, summary)
+    code = process.wait()
+    counts = ", ".join(f"{number} {what}" for what, number in summary.items())
+    progress.end(counts or ("done" if code == 0 else "failed"))
+    if code:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        print(*lines[-TAIL:], f"failed: {log} has all of its output", sep="\n")
+        raise SystemExit(code)
 
 
-def install(python: Path, *packages: str) -> None:
-    pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    call(python, *pip, *packages)
+def _watch(line: str, progress: Progress, summary: dict[str, int]) -> None:
+    """Follow the output of pytest, and of `tools/test_runs.py`."""
+    if run := re.match(r"=+ (run \d+ of \d+: .*?) =*$", line):
+        progress.note(run[1])
+    if done := re.search(r"\[ *(\d+)%\]$", line.rstrip()):
+        before = progress._state.rpartition(" at ")[0] or progress._state
+        progress.note(f"{before} at {done[1]}%" if before else f"at {done[1]}%")
+    if re.search(r"\d (passed|failed|skipped|error).* in [\d.]+", line):
+        for number, what in re.findall(r"(\d+) (passed|failed|skipped|errors?)", line):
+            summary[what] = summary.get(what, 0) + int(number)
+
+
+def environment(count: int) -> Path:
+    """The interpreter of `.venv`, which is created if it does not exist."""
+    inside = "Scripts/python.exe" if os.name == "nt" else "bin/python"
+    python = ENVIRONMENT / inside
+    if not python.exists():
+        progress = Progress(f"[1/{count}] virtual environment .venv")
+        progress.start()
+        venv.create(ENVIRONMENT, with_pip=True, clear=True)
+        progress.end("done")
+    return python
 
 
 def main_job() -> None:
-    python = environment()
-    install(python, "hatchling>=1.27", "editables>=0.5")
-    call(python, "tools/dists.py", "install")
-    call(python, MAIN_JOB)
+    python = environment(4)
+    pip = (python, "-m", "pip", "install", "--disable-pip-version-check")
+    log = ENVIRONMENT / "install.log"
+    step("[2/4] build tools", log, *pip, "hatchling>=1.27", "editables>=0.5")
+    title = "[3/4] Amanda, numpy, jax and onnxruntime"
+    step(title, log, python, "tools/dists.py", "run-time", *RUNTIME)
+    print("[4/4] the main job: a model of ONNX on three backends\n", flush=True)
+    done = subprocess.run([python, "examples/main_job.py"], cwd=ROOT, check=False)
+    if done.returncode:
+        raise SystemExit(done.returncode)
+    print(NEXT.format(bin=python.parent.relative_to(ROOT)))
 
 
 def tests(arguments: Sequence[str]) -> None:
-    python = environment()
-    install(python, "tox>=4.29")
-    call(python, "-m", "tox", "run", "-e", test_environments(), *arguments)
+    """Run tox environments, one after the other."""
+    names = ["wheels", "core", "py"]
+    if "--quick" in arguments:
+        names = ["quick"]
+    elif "--all" in arguments:
+        names = ["lint", *names]
+    elif not any(ROOT.glob("plugins/[!_]*/pyproject.toml")):
+        names.remove("core")  # without plug-ins, it repeats "py"
+    rest = [word for word in arguments if word not in ("--quick", "--all", "--")]
+    count = len(names) + 2
+    python = environment(count)
+    log = ENVIRONMENT / "tox.log"
+    pip = (python, "-m", "pip", "install", "--disable-pip-version-check")
+    step(f"[2/{count}] test runner tox", log, *pip, "tox>=4.29")
+    for i, name in enumerate(names, start=3):
+        title = f"[{i}/{count}] {name}: {STEPS[name]}"
+        tox = (python, "-m", "tox", "run", "-e", name, "--colored", "no")
+        step(title, ROOT / ".tox" / f"{name}.log", *tox, "--", *rest)
+    print("all is well")
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -1,0 +1,111 @@
+"""Test processes: every test file has one, and large frameworks never share one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+try:
+    from tools import python_floor, test_runs
+finally:
+    sys.path.remove(str(ROOT))
+
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PYTEST = SETTINGS["tool"]["pytest"]["ini_options"]
+RUNS = test_runs.runs()
+
+
+def collected_files() -> set[Path]:
+    """The test files below the paths of pytest's settings."""
+    folders = [folder for path in PYTEST["testpaths"] for folder in ROOT.glob(path)]
+    files = {file for folder in folders for file in folder.rglob("test_*.py")}
+    skipped = {"_template", "build", "dist"}
+    return {f for f in files if not skipped & {*f.relative_to(ROOT).parts}}
+
+
+def files_of(run: test_runs.TestRun) -> set[Path]:
+    found: set[Path] = set()
+    for path in run.paths:
+        place = ROOT / path
+        found |= {place} if place.is_file() else set(place.rglob("test_*.py"))
+    found -= {ROOT / path for path in run.left_out}
+    return {f for f in found if "_template" not in f.parts}
+
+
+def test_every_test_file_is_in_a_run() -> None:
+    assert set().union(*map(files_of, RUNS)) == collected_files()
+    folders = {path for run in RUNS for path in run.paths}
+    for source in ROOT.glob("plugins/[!_]*/src"):  # doctests
+        assert source.parent.relative_to(ROOT).as_posix() in folders
+
+
+def test_large_frameworks_do_not_meet() -> None:
+    for run in RUNS:
+        for file in files_of(run):
+            frameworks = test_runs.frameworks(file)
+            alone = len(files_of(run)) == 1 and not run.framework
+            assert alone or frameworks <= {run.framework} or len(frameworks) > 1, file
+        if run.framework:
+            blocked = test_runs.environment_of(run)["AMANDA_TEST_WITHOUT"].split()
+            others = test_runs.LARGE.keys() - {*test_runs.LARGE[run.framework]}
+            assert others <= {*blocked}
+
+
+def test_files_of_several_frameworks_run_once_for_each(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins" / "amanda-x"
+    folder.mkdir(parents=True)
+    project = '[project]\nname = "amanda-x"\n'
+    (folder / "pyproject.toml").write_text(project)
+    (folder / "test_plain.py").write_text("import math\n")
+    both = 'torch = pytest.importorskip("torch")\nimport tensorflow as tf\n'
+    (folder / "test_both.py").write_text(both)
+    _core, plain, *rest = test_runs.runs(tmp_path)
+    assert plain == ("amanda-x", ("plugins/amanda-x",), (rest[0].paths), "")
+    assert [(run.name, run.framework) for run in rest] == [
+        ("amanda-x: tensorflow", "tensorflow"),
+        ("amanda-x: torch", "torch"),
+    ]
+
+
+def test_a_blocked_framework_is_not_imported(tmp_path: Path) -> None:
+    code = 'import runpy; runpy.run_path("conftest.py"); import this_is_blocked'
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "AMANDA_TEST_WITHOUT": "other this_is_blocked"},
+        capture_output=True,
+        text=True,
+    )
+    assert "ModuleNotFoundError: import of this_is_blocked halted" in done.stderr
+
+
+# -- the oldest Python ---------------------------------------------------------------
+
+
+def test_names_that_the_oldest_python_lacks_are_found(tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="its stubs of the library are read")
+    file = tmp_path / "new.py"
+    file.write_text(
+        "import itertools, shutil, tarfile\n"
+        "from typing import Self, override\n"
+        "tarfile.open('x').extractall('y', filter='data')\n"
+        "itertools.batched([], 2), itertools.chain(), shutil.rmtree('z')\n"
+    )
+    assert list(python_floor.faults(file)) == [
+        "2: typing.override is new in Python 3.12",
+        "3: extractall(filter=) is new in Python 3.11.4",
+        "4: itertools.batched is new in Python 3.12",
+    ]
+
+
+def test_no_source_uses_them() -> None:
+    pytest.importorskip("mypy", reason="its stubs of the library are read")
+    found = {str(f): list(python_floor.faults(f)) for f in python_floor.files()}
+    assert {file: faults for file, faults in found.items() if faults} == {}

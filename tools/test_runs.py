@@ -1,0 +1,164 @@
+"""Run the tests in one process after the other, so that large frameworks never meet.
+
+    python tools/test_runs.py list               the runs, with their files
+    python tools/test_runs.py [PYTEST ARG ...]   all of them
+    python tools/test_runs.py quick              those of the core and the hub only
+    python tools/test_runs.py install-quick      what they need
+    python tools/test_runs.py only NAME          those of a plug-in
+
+A process that imports several of PyTorch, TensorFlow, OpenVINO and jaxlib may crash:
+each has its own copy of LLVM, protobuf or a thread pool. Known: importing triton (which
+the CUDA build of PyTorch does) after TensorFlow, OpenVINO and jaxlib ends the process
+with SIGSEGV. So a test file that imports such a framework runs in a process for that
+framework, and the other files of a distribution in one process together.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools.dists import Dist, dists, install  # noqa: E402  the package of this file
+
+LARGE = {
+    "torch": ("torch", "torchvision", "transformers", "onnxscript", "triton"),
+    "tensorflow": ("tensorflow",),
+    "keras": ("keras", "tensorflow"),  # its default backend
+    "openvino": ("openvino",),
+}
+"""Frameworks that get a process of their own, with the modules that they consist of."""
+CORE = ("tests", "core/src", "namespaces/src")
+QUICK = ("core", "amanda-std")  # runs
+QUICK_DISTS = ("amanda-core", "amanda-namespaces", "amanda-std")
+QUICK_OUT = ("tests/routes", "plugins/amanda-std/tests/ops")  # what takes long
+MANY = 3  # files from which on several processes share a run
+NO_TESTS = 5  # exit code of pytest
+_IMPORT = re.compile(
+    r"(?:^\s*(?:import|from)\s+|importorskip\(\s*[\"'])(\w+)", re.MULTILINE
+)
+_LOOP = re.compile(r"for \w+ in \(([^()]*)\):\s+pytest\.importorskip")
+
+
+class TestRun(NamedTuple):
+    """A call of pytest."""
+
+    name: str
+    paths: tuple[str, ...]
+    """Files and folders, relative to the root."""
+    left_out: tuple[str, ...] = ()
+    """Files of these folders that another run has."""
+    framework: str = ""
+    """The large framework that it may import; the others are blocked."""
+
+    @property
+    def workers(self) -> str:
+        many = any(not path.endswith(".py") for path in self.paths)
+        return "auto" if many or len(self.paths) > MANY else "0"
+
+
+def runs(root: Path = ROOT) -> list[TestRun]:
+    """Every run: by distribution, and in it by the large frameworks of its files."""
+    found = _runs_of("core", CORE, False, root)
+    for dist in dists(root).values():
+        folder = dist.folder.relative_to(root).as_posix()
+        if folder.startswith(("plugins/", "examples/")):
+            found += _runs_of(dist.name, (folder,), _is_mixed(dist), root)
+    return found
+
+
+def _runs_of(
+    name: str, paths: tuple[str, ...], mixed: bool, root: Path
+) -> list[TestRun]:
+    """The runs of a distribution; if `mixed`, any file may import any framework."""
+    files = sorted(f for path in paths for f in (root / path).rglob("test_*.py"))
+    groups: dict[str, list[str]] = {}
+    for file in files:
+        place = file.relative_to(root).as_posix()
+        for label in [file.stem] if mixed else sorted(frameworks(file)):
+            groups.setdefault(label, []).append(place)
+    apart = tuple(dict.fromkeys(f for group in groups.values() for f in group))
+    return [
+        TestRun(name, paths, apart),  # with the doctests
+        *(
+            TestRun(f"{name}: {label}", tuple(group), (), "" if mixed else label)
+            for label, group in groups.items()
+        ),
+    ]
+
+
+def _is_mixed(dist: Dist) -> bool:
+    """Whether the tests of a distribution install several large frameworks."""
+    names = {re.split(r"[^a-z]", need, maxsplit=1)[0] for need in dist.for_tests}
+    return len(names & LARGE.keys()) > 1
+
+
+def frameworks(file: Path) -> set[str]:
+    """The large frameworks that a file imports, anywhere in it."""
+    text = file.read_text(encoding="utf-8")
+    imported = set(_IMPORT.findall(text))
+    imported |= {
+        word.strip(" \"'") for loop in _LOOP.findall(text) for word in loop.split(",")
+    }
+    return {name for name, parts in LARGE.items() if imported & {parts[0], *parts[2:]}}
+
+
+def environment_of(run: TestRun) -> dict[str, str]:
+    """The environment of a run, in which the other large frameworks are blocked."""
+    if not run.framework:
+        return dict(os.environ)
+    every = {part for parts in LARGE.values() for part in parts}
+    blocked = sorted(every - {*LARGE[run.framework]})
+    return {**os.environ, "AMANDA_TEST_WITHOUT": " ".join(blocked)}
+
+
+def command(run: TestRun, arguments: Sequence[str]) -> list[str]:
+    """The call of pytest for a run."""
+    ignored = [f"--ignore={path}" for path in run.left_out]
+    pytest = [sys.executable, "-m", "pytest", "-q", "-n", run.workers]
+    return [*pytest, *run.paths, *ignored, *arguments]
+
+
+def run_all(chosen: Sequence[TestRun], arguments: Sequence[str]) -> int:
+    """Run them all; returns an exit code, and prints which of them failed."""
+    failed = []
+    for i, run in enumerate(chosen, start=1):
+        print(f"=== run {i} of {len(chosen)}: {run.name} ===", flush=True)
+        done = subprocess.run(
+            command(run, arguments), cwd=ROOT, env=environment_of(run), check=False
+        )
+        if done.returncode not in (0, NO_TESTS):
+            failed.append(f"{run.name}: exit code {done.returncode}")
+    print(*(f"failed: {each}" for each in failed), sep="\n")
+    return int(bool(failed))
+
+
+def main(arguments: Sequence[str]) -> int:
+    match arguments:
+        case ["list"]:
+            for run in runs():
+                print(f"{run.name}: {' '.join(run.paths)}")
+            return 0
+        case ["install-quick"]:
+            install(QUICK_DISTS)
+            return 0
+        case ["quick", *rest]:
+            chosen = [run for run in runs() if run.name in QUICK]
+            return run_all(chosen, [*(f"--ignore={p}" for p in QUICK_OUT), *rest])
+        case ["only", name, *rest]:
+            dist = name.removeprefix("plugin-")
+            return run_all(
+                [run for run in runs() if run.name.split(":")[0] == dist], rest
+            )
+    return run_all(runs(), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
