@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +18,19 @@ import amanda
 from amanda.errors import BackendError, UsageError
 from amanda.graph import Graph
 from amanda.types import parse_type
-from amanda_jax.compile import disk_cache
+from amanda_jax.compile import cache_key_file, disk_cache
+from amanda_jax.compile.cache_key_file import secret_key
 from amanda_jax.compile.disk_cache import DiskCache
+from amanda_jax.compile.stored_program import serialize_program
 from amanda_jax.compile.structure_hash import structure_digest
 from amanda_jax.settings import Settings
 from amanda_std import Value, ops, trace, tracing
+
+
+@pytest.fixture(autouse=True)
+def own_key(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+
 
 X = np.cos(np.arange(8, dtype="float32")).reshape(2, 4)
 
@@ -254,6 +263,66 @@ def test_a_file_of_another_user_is_refused(tmp_path, monkeypatch):
     ran(layer(weight()), [X], cache=tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert ran(layer(weight()), [X], cache=tmp_path)["refused"] == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no modes of files here")
+def test_a_file_that_others_may_write_to_is_refused(tmp_path):
+    ran(layer(weight()), [X], cache=tmp_path)
+    [path] = files(tmp_path)
+    path.chmod(0o620)
+    assert ran(layer(weight()), [X], cache=tmp_path)["refused"] == 1
+    [path] = files(tmp_path)
+    path.rename(tmp_path / "target")
+    path.symlink_to(tmp_path / "target")
+    assert ran(layer(weight()), [X], cache=tmp_path)["written"] == 1
+
+
+def test_a_folder_that_came_with_a_model_is_refused(tmp_path, monkeypatch):
+    """Whoever made it does not have the key of this user."""
+    ran(layer(weight()), [X], cache=tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "another"))
+    told = ran(layer(weight()), [X], cache=tmp_path)
+    assert told == {"refused": 1, "written": 1, "compiled": 1}
+    key = tmp_path / "another" / "amanda" / "cache-key"
+    assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_no_file_is_unpickled(tmp_path, monkeypatch):
+    """Not even one with the right digest."""
+    ran(layer(weight()), [X], cache=tmp_path)
+    [path] = files(tmp_path)
+    head = path.read_bytes().split(b"\n", 3)[2]
+
+    class Harm:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "executed"),)
+
+    content = head + b"\n" + pickle.dumps(Harm())
+    magic = disk_cache.MAGIC + disk_cache._digest(content) + b"\n"
+    path.write_bytes(magic + content)
+    told = ran(layer(weight()), [X], cache=tmp_path)
+    assert told == {"refused": 1, "written": 1, "compiled": 1}
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_key_that_others_may_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    secret_key()
+    path = tmp_path / "amanda" / "cache-key"
+    assert len(path.read_bytes()) == 32
+    cache_key_file._read_or_create.cache_clear()
+    path.chmod(0o644)
+    with pytest.raises(UsageError, match="can be read by other users"):
+        secret_key()
+
+
+def test_programs_with_callbacks_are_not_stored():
+    def call(x):
+        return jax.pure_callback(lambda v: v, jax.ShapeDtypeStruct((3,), "float32"), x)
+
+    compiled = jax.jit(call).lower(np.ones(3, "f")).compile()
+    with pytest.raises(ValueError, match="callbacks"):
+        serialize_program(compiled)
 
 
 def test_the_folder_is_bounded_and_what_is_used_stays(tmp_path):

@@ -94,7 +94,7 @@ class CachedPrograms:
         key = self._cache.key(
             str(self._structure), self._settings, program.donated, shapes
         )
-        found = self._cache.load(key, len(shapes))
+        found = self._cache.load(key, shapes, len(constants))
         if found is not None:
             call, facts = found
             program.record_loaded(arguments, facts["aliases"], facts["notes"])

@@ -3,14 +3,16 @@
 The key of a program is everything that determines it: the structure of the graph, the
 types of its weights (not their elements), its small constants, the shapes of the feeds,
 which of them may be overwritten, the settings, the number of cores, the versions, and
-the device with its compiler. A file begins with the digest of the rest; one that does
-not match is refused, and written again. Files of other users are refused as well, since
-a serialized XLA program can execute any code. When the folder exceeds its size limit,
-the least recently used programs are deleted."""
+the device with its compiler. A file begins with the digest of the rest, keyed by a
+secret of the user; one that does not match is refused, and written again. Files that
+other users own or may write to are refused as well, since a serialized XLA program is
+native code. Nothing is unpickled. When the folder exceeds its size limit, the least
+recently used programs are deleted."""
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 import platform
@@ -25,12 +27,13 @@ from time import time
 from typing import Any, Final
 
 from amanda.errors import UsageError
+from amanda_jax.compile.cache_key_file import secret_key
 from amanda_jax.cpu_tuning.cores import core_count
 from amanda_jax.settings import Settings
 
 __all__ = ["DiskCache"]
 
-MAGIC: Final = b"amanda-jax compiled 1\n"
+MAGIC: Final = b"amanda-jax compiled 2\n"
 SUFFIX: Final = ".compiled"
 UNFINISHED_SUFFIX: Final = ".unfinished"
 """The suffix while a file is written."""
@@ -79,11 +82,12 @@ class DiskCache:
         )  # fmt: skip
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
-    def load(self, key: str, count: int) -> tuple[Any, Mapping[str, Any]] | None:
-        """Load a program that accepts `count` arrays, and the facts stored with it;
-        None if it is not there or is refused."""
-        from jax.experimental.serialize_executable import deserialize_and_load
-        from jax.tree import structure as tree_structure
+    def load(
+        self, key: str, shapes: Sequence[tuple[Sequence[int], str]], weights: int
+    ) -> tuple[Any, Mapping[str, Any]] | None:
+        """Load a program of arrays with these shapes and types, the first of which are
+        weights, and the facts stored with it; None if it is missing or refused."""
+        from amanda_jax.compile.stored_program import load_program
 
         path = self._path(key)
         try:
@@ -91,14 +95,7 @@ class DiskCache:
             if content is None:
                 return None
             facts, program = _parse_file(content, key)
-            arguments = tree_structure(((0,) * count, {}))
-            loaded = deserialize_and_load(
-                program,
-                arguments,
-                tree_structure([0] * facts["results"]),
-                backend=self._device.platform,
-                execution_devices=[self._device],
-            )
+            loaded = load_program(program, facts, self._device, shapes, weights)
         except (KeyError, RuntimeError, TypeError, ValueError):
             self.counts["refused"] += 1
             return None
@@ -109,14 +106,14 @@ class DiskCache:
 
     def store(self, key: str, compiled: Any, facts: Mapping[str, Any]) -> None:
         """Store a program; a failure to write is counted, not raised."""
-        from jax.experimental.serialize_executable import serialize
+        from amanda_jax.compile.stored_program import serialize_program
 
         try:
-            program = serialize(compiled)[0]
-            header = json.dumps({"key": key, **facts}).encode() + b"\n"
-            digest = hashlib.sha256(header + program).hexdigest().encode()
-            self._write(self._path(key), MAGIC + digest + b"\n" + header + program)
-        except (OSError, RuntimeError, TypeError, ValueError):
+            program, own = serialize_program(compiled)
+            header = json.dumps({"key": key, **own, **facts}).encode() + b"\n"
+            content = header + program
+            self._write(self._path(key), MAGIC + _digest(content) + b"\n" + content)
+        except (AttributeError, OSError, RuntimeError, TypeError, ValueError):
             self.counts["not written"] += 1
             return
         self.counts["written"] += 1
@@ -139,12 +136,15 @@ class DiskCache:
         return self._folder / (key + SUFFIX)
 
     def _read_file(self, path: Path) -> bytes | None:
-        """The content of a file, or None; ValueError if another user owns it."""
+        """The content of a file, or None; ValueError if others may write to it."""
+        flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         try:
-            with path.open("rb") as file:
-                owner = os.fstat(file.fileno()).st_uid
-                if hasattr(os, "geteuid") and owner != os.geteuid():
+            with os.fdopen(os.open(path, os.O_RDONLY | flags), "rb") as file:
+                status = os.fstat(file.fileno())
+                if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
                     raise ValueError("the file belongs to another user")
+                if os.name == "posix" and status.st_mode & 0o022:
+                    raise ValueError("other users may write to the file")
                 return file.read()
         except OSError:
             return None
@@ -170,12 +170,17 @@ class DiskCache:
                 total -= size
 
 
+def _digest(content: bytes) -> bytes:
+    """The keyed digest of a file's content."""
+    return hmac.new(secret_key(), content, hashlib.sha256).hexdigest().encode()
+
+
 def _parse_file(content: bytes, key: str) -> tuple[dict[str, Any], bytes]:
     """The facts and the program of a file; ValueError if it is corrupt."""
     rest = content.removeprefix(MAGIC)
     digest, _, rest = rest.partition(b"\n")
-    if digest != hashlib.sha256(rest).hexdigest().encode():
-        raise ValueError("the file is corrupt")
+    if not content.startswith(MAGIC) or not hmac.compare_digest(digest, _digest(rest)):
+        raise ValueError("the file is corrupt, or of another user")
     header, _, program = rest.partition(b"\n")
     facts = json.loads(header)
     if facts["key"] != key:
