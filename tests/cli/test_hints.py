@@ -155,7 +155,8 @@ def test_the_list_of_known_plugins_is_current() -> None:
     assert spec.loader is not None
     table = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(table)
-    assert table.FILE.read_text(encoding="utf-8") == table.file_text()
+    current = table.FILE.read_text(encoding="utf-8") == table.file_text()
+    assert current, "run: python tools/addon_table.py"
 
 
 def test_what_is_missing_is_advised_and_what_is_installed_is_not(
