@@ -51,7 +51,8 @@ def constant_fault(op: Op) -> str | None:
 
     value = op.attrs.get("value")
     if isinstance(value, Tensor):
-        return None
+        count = len(op.outputs)
+        return f"is a constant with {count} outputs, not one" if count != 1 else None
     return f"is a constant whose value is {type(value).__name__}, not a tensor"
 
 

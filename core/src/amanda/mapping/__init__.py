@@ -15,7 +15,10 @@ built-in lenses, `routes/` finds chains of mappings.
 from __future__ import annotations
 
 from amanda.mapping.engine.adapters import adapter
-from amanda.mapping.engine.function_inlining import inline_functions
+from amanda.mapping.engine.function_inlining import (
+    expect_bounded_calls,
+    inline_functions,
+)
 from amanda.mapping.hub_mapping import HubMapping, SideFactory
 from amanda.mapping.lenses.lens import Lens, equivalent_values, make_table
 from amanda.mapping.lowering import (
@@ -67,6 +70,7 @@ __all__ = [
     "VersionMapping",
     "version_number",
     "lower",
+    "expect_bounded_calls",
     "inline_functions",
     "definitions_of",
     "Unlowered",

@@ -51,6 +51,8 @@ class Backend:
             domain, _ = codec.domain(op)
         except FormatError as error:
             return f"{error.message}: {op.namespace}"
+        if op.has_attrs and (fault := codec.range_fault(op)):
+            return fault
         if (domain, op.type) in op_schemas() or codec.called_function(op) is not None:
             return True
         if _is_mapped(op):
@@ -61,6 +63,7 @@ class Backend:
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]
     ) -> OnnxRuntimeExecutable:
+        from amanda.mapping import expect_bounded_calls
         from amanda_onnxruntime.executable import OnnxRuntimeExecutable
         from amanda_onnxruntime.sessions import SessionFactory
 
@@ -69,6 +72,8 @@ class Backend:
                 f"backend {self.name!r} has no option {unknown[0]!r}",
                 expected=f"one of {', '.join(_OPTIONS)}",
             )
+        # onnxruntime expands functions without a bound
+        expect_bounded_calls(graph, onnx_format().called_function)
         factory = SessionFactory(
             providers=list(options.get("providers") or _providers_of(device)),
             provider_options=options.get("provider_options"),

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeAlias
 from amanda.errors import FormatError, LimitError
 from amanda.graph import Graph, Op, OutputPort
 
-__all__ = ["inline_functions"]
+__all__ = ["expect_bounded_calls", "inline_functions"]
 
-MAX_OPS: Final = 1 << 20
+MAX_OPS: Final = 1 << 18
 Callee: TypeAlias = Callable[[Op], Graph | None]
 Specialize: TypeAlias = Callable[[Op, Graph], Graph]
 
@@ -24,11 +24,11 @@ def inline_functions(graph: Graph, callee: Callee, specialize: Specialize) -> Gr
 
     `callee` returns the function that an op calls, or None; `specialize` returns a copy
     of that function for one call. LimitError where functions are recursive or expand to
-    more than 2**20 ops.
+    more than 2**18 ops.
     """
     if not graph.functions:
         return graph
-    _expect_bounded(graph, callee)
+    expect_bounded_calls(graph, callee)
     copy = graph.clone()
     parts = [g for g in copy.graphs() if g.owner is None and not _is_in_function(g)]
     waiting = [op for part in parts for op in part]
@@ -52,8 +52,11 @@ def _is_in_function(graph: Graph) -> bool:
     return False
 
 
-def _expect_bounded(root: Graph, callee: Callee) -> None:
-    """Count the ops that each function expands to, leaves of the call graph first."""
+def expect_bounded_calls(root: Graph, callee: Callee) -> None:
+    """Raise LimitError where local functions expand to too many ops.
+
+    The ops that each function expands to are counted, leaves of the call graph first.
+    """
     calls = {
         function: [each for op in function.walk() if (each := callee(op)) is not None]
         for function in root.functions.values()

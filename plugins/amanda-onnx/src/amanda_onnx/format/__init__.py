@@ -113,6 +113,13 @@ class Format:
             raise FormatError("an op whose namespace is not of ONNX", who=op.label)
         return found
 
+    def range_fault(self, op: Op) -> str | None:
+        """Why integers among the attributes of an op are out of range, else None."""
+        from amanda_onnx.mapping.attribute_checks import range_fault
+
+        faults = (range_fault(key, value) for key, value in op.attrs.items())
+        return next((fault for fault in faults if fault), None)
+
     def called_function(self, op: Op) -> Graph | None:
         """The local function that an op calls, if it calls one."""
         from amanda_onnx.domains import called_function
