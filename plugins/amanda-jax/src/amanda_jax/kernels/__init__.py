@@ -38,6 +38,7 @@ _FOR_JAX_ARRAYS: Final[KernelTable] = {
     "avg_pool": pooling.avg_pool,
     "pad": array_ops.pad,
     "astype": array_ops.astype,
+    "divide": array_ops.divide,
     "softmax": array_ops.softmax,
     "log_softmax": array_ops.log_softmax,
     "einsum": linear_algebra.einsum,

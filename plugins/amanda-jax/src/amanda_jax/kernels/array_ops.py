@@ -12,6 +12,8 @@ from jax import lax
 from amanda_std.backends import current_kernels, use_kernels
 from amanda_std.ops import OPS
 
+_BITS: Final = {"bfloat16": "uint16", "float32": "uint32", "float64": "uint64"}
+"""Integers of the size of floats whose denormal numbers the CPU flushes to zero."""
 LARGE: Final = 1 << 12
 """Elements from which a constant-filled array is created on the device."""
 
@@ -31,9 +33,31 @@ def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str) ->
     return jnp.pad(x[crop], grow, mode=mode)
 
 
+def divide(a: Any, b: Any) -> Any:
+    """Correctly rounded division.
+
+    XLA multiplies by the reciprocal of a divisor that it sees to be broadcast, which
+    rounds twice. The barrier hides that it is; it costs nothing at run time."""
+    if jnp.issubdtype(b.dtype, jnp.floating):
+        shape = jnp.broadcast_shapes(a.shape, b.shape)
+        b = lax.optimization_barrier(jnp.broadcast_to(b, shape))
+    return OPS["divide"].function(a, b)
+
+
+def is_nonzero(x: Any) -> Any:
+    """Whether elements differ from zero, as denormal numbers do.
+
+    XLA compares those as zero on the CPU, where it flushes them."""
+    if x.dtype.name not in _BITS:
+        return x != jnp.zeros((), x.dtype)
+    return (lax.bitcast_convert_type(x, _BITS[x.dtype.name]) << 1) != 0
+
+
 def astype(x: Any, *, dtype: Any) -> Any:
     """XLA saturates small integers; everybody else wraps around."""
     target = dtype.numpy
+    if target.kind == "b":
+        return is_nonzero(jnp.asarray(x))
     if x.dtype.kind in "fV" and dtype.kind in ("int", "uint") and target.itemsize < 4:
         x = x.astype("int32")
     return OPS["astype"].function(x, dtype=dtype)

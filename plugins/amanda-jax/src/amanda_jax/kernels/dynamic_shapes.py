@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 
 from amanda.errors import UsageError
+from amanda_jax.kernels.array_ops import is_nonzero
 from amanda_std.backends import NUMPY, use_kernels
 from amanda_std.ops import OPS
 
@@ -96,7 +97,7 @@ def _true_indices(flags: Any) -> tuple[Any, Any]:
 
 def _nonzero(x: Any) -> Any:
     x = jnp.asarray(x)
-    indices, count = _true_indices((x != jnp.zeros((), x.dtype)).reshape(-1))
+    indices, count = _true_indices(is_nonzero(x).reshape(-1))
     rows = jnp.unravel_index(indices, x.shape)
     nothing = jnp.zeros((0, x.size), INDEX)
     return jnp.stack(rows).astype(INDEX) if rows else nothing, count
