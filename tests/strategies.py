@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 
-from amanda.graph import Graph, Op, OutputPort, Provenance
+from amanda.graph import Graph, Op, OutputPort, Parameter, Provenance
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import (
     DType,
@@ -329,7 +329,10 @@ class _Builder:
             port.edge_attrs.update(attrs)
 
     def dress(self, port: OutputPort) -> None:
-        port.name = self.some(names, 1)
+        name = self.some(names, 1)
+        siblings = port.op.parameters if isinstance(port, Parameter) else ()
+        if name not in [other.name for other in siblings]:
+            port.name = name
         port.type = self.some(types, 1)
         if self.some(st.just(True), 5):
             self.attrs(port)

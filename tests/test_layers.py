@@ -27,6 +27,7 @@ FLOORS = [
     ("amanda.__version__",),
     ("amanda.errors", "amanda.addons"),
     ("amanda.current_host",),
+    ("amanda.argument_checks",),
     ("amanda.types", "amanda.files.mapped_file"),
     ("amanda.files.atomic",),
     ("amanda.tensors",),

@@ -302,8 +302,11 @@ def test_tensor_types() -> None:
         TensorType("int64", [2**40], value=[])
     with pytest.raises(InvalidTypeError, match="axis names"):
         TensorType("int64", [2], axes=["N", "C"])
-    with pytest.raises(InvalidTypeError, match="a part of a sequence"):
-        SequenceType("float32")  # type: ignore[arg-type]
+    with pytest.raises(InvalidTypeError, match="a scalar is 'float32\\[\\]'"):
+        SequenceType("float32")
+    with pytest.raises(InvalidTypeError, match="not a type"):
+        TupleType([5])  # type: ignore[arg-type]
+    assert str(SequenceType("float32[n]")) == "sequence<float32[n]>"
     with pytest.raises(InvalidTypeError, match="no Unicode"):
         OpaqueType("\ud800")
 

@@ -146,7 +146,9 @@ def test_feeds_that_do_not_fit_are_told_all_at_once(host, graph, feeds, problems
 def test_feeds_of_another_kind_are_told(host, graph):
     text = told(UsageError, lambda: amanda.run(graph, ONE, host=host))
     assert text == (
-        "feeds are a dict by name, or a list in the order of the inputs\n"
+        "run does not take this argument\n"
+        "  where:    argument 'feeds'\n"
+        "  expected: Mapping[Any, Any] or Sequence[Any]\n"
         "  got:      ndarray"
     )
 

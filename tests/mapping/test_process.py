@@ -20,7 +20,8 @@ def applied(process, graph, name):
     """An op of a graph, mapped alone into a new one."""
     op = graph[name]
     made = Graph(process.target, name="m")
-    values = {v: made.parameter(v.type, name=v.name) for v in op.inputs}
+    inputs = dict.fromkeys(op.inputs)
+    values = {v: made.parameter(v.type, name=v.name) for v in inputs}
     for port in process(op, made, values):
         made.result(port)
     assert made.check() == []

@@ -518,3 +518,38 @@ def test_a_gradient_is_told_before_the_function_is_called():
     with pytest.raises(UsageError, match="called before it had a gradient"):
         same.gradient(lambda x, y, g: g)
     assert list(graph.functions) == ["same"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "shown"),
+    [
+        (np.zeros((5, 5), "float32"), "float32[5, 5]"),
+        (np.zeros((2, 3), "int32"), "int32[2, 3]"),
+    ],
+)
+def test_annotations_hold_for_arrays(wrong, shown):
+    @amanda.function
+    def doubled(x: "float32[2, 3]"):
+        return x * 2.0
+
+    assert doubled(np.ones((2, 3), "float32")).sum() == 12
+    assert doubled([[1, 2, 3], [4, 5, 6]]).sum() == 42
+    for call in (doubled, doubled.graph):
+        with pytest.raises(InvalidTypeError) as caught:
+            call(wrong)
+        assert caught.value.where == "argument 'x'"
+        assert caught.value.expected == "float32[2, 3]"
+        assert caught.value.got == shown
+    with pytest.raises(InvalidTypeError, match="does not take this"):
+        doubled.graph("float32[5, 5]")
+
+
+def test_symbols_of_annotations_hold_for_arrays():
+    @amanda.function
+    def total(x: "float32[n]", y: "float32[n]"):
+        return ops.sum(x + y)
+
+    assert total(np.ones(3, "float32"), np.ones(3, "float32")) == 6
+    with pytest.raises(InvalidTypeError) as caught:
+        total(np.ones(3, "float32"), np.ones(1, "float32"))
+    assert caught.value.expected == "float32[n], where n = 3 of 'x'"

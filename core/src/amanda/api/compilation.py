@@ -13,7 +13,7 @@ from amanda.api.conversion import (
     find_route_to_backend,
     stable_on_host,
 )
-from amanda.api.expect import expect_graph
+from amanda.argument_checks import check_arguments
 from amanda.errors import PluginBrokenError, PluginMissingError, UsageError
 from amanda.host import host_in_use
 
@@ -53,7 +53,6 @@ def compile(
     other backends; `compiled.executable.report()` lists the pieces and the reasons.
     """
     host = host or host_in_use()
-    expect_graph(graph, "compile")
     return _compile_or_reuse(graph, backend, device, fallback, host, options, None)
 
 
@@ -74,7 +73,6 @@ def run(
     need is run and fed, and they are the keys of the dict.
     """
     host = host or host_in_use()
-    expect_graph(graph, "run")
     keys = None
     if targets is not None:
         from amanda.backend import target_of
@@ -290,3 +288,6 @@ def _compile_with_fallback(
         if other.name not in parties:
             parties[other.name] = SplitBackend(load_backend(host, other))
     return split_graph(graph, parties)
+
+
+check_arguments(globals())

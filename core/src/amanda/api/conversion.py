@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from amanda.api.expect import expect_graph, expect_graph_from
+from amanda.api.expect import expect_graph_from
+from amanda.argument_checks import check_arguments
 from amanda.dictionary import Name, Span, parse_name, parse_span, resolve_name
 from amanda.errors import ConversionError, NamespaceError, PluginBrokenError
 from amanda.host import host_in_use, use_host
@@ -37,7 +38,6 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
     from amanda.api.compilation import load_backend, lower_on_host
     from amanda.mapping import Plan
 
-    expect_graph(graph, "plan")
     host = host or host_in_use()
     graph = expand_frontend_ops(graph, host)
     step = partial(_run_step, host=host)
@@ -306,3 +306,6 @@ def _installed_links(host: Host) -> list[MappingLink]:
             if entry.manifest.get("both"):
                 links.append(MappingLink(key, ends[1], ends[0]))
     return links
+
+
+check_arguments(globals())

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amanda.api.expect import expect_graph, expect_graph_from
+from amanda.api.expect import expect_graph_from
+from amanda.argument_checks import check_arguments
 from amanda.errors import FormatError, PluginBrokenError
 from amanda.host import host_in_use
 
@@ -59,7 +60,6 @@ def save(
     The file is replaced atomically.
     """
     host = host or host_in_use()
-    expect_graph(graph, "save")
     target = Path(path)
     entry = host.format_to_write(target, format)
     codec = host.load(entry)
@@ -94,3 +94,6 @@ def _expect_namespace(graph: Graph, span: str, entry: PluginEntry) -> None:
             got=graph.namespace or "no namespace",
             hint=f"amanda.convert(graph, {span!r}) first",
         )
+
+
+check_arguments(globals())

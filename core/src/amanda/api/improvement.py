@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from amanda.argument_checks import check_arguments
 from amanda.backend import consumes
 from amanda.errors import PluginBrokenError, UsageError
 from amanda.host import host_in_use, use_host
@@ -58,3 +59,6 @@ def _expect_namespace(graph: Graph, entry: PluginEntry) -> None:
         got=graph.namespace or "no namespace",
         hint=f"amanda.convert(graph, {span!r}) first",
     )
+
+
+check_arguments(globals())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amanda.argument_checks import check_arguments
 from amanda.host import host_in_use
 
 if TYPE_CHECKING:
@@ -27,3 +28,6 @@ def namespace(
 def plugins(*, host: Host | None = None) -> list[PluginInfo]:
     """Every plug-in that is installed, with its state. Imports none of them."""
     return (host or host_in_use()).plugins()
+
+
+check_arguments(globals())

@@ -7,6 +7,7 @@ other.
 
 from __future__ import annotations
 
+from amanda.argument_checks import check_arguments
 from amanda.backend._compiled import Compiled
 from amanda.backend._executable_cache import ExecutableCache, cache_key
 from amanda.backend._fallback import (
@@ -57,3 +58,5 @@ __all__ = [
     "unsupported_ops_error",
     "target_of",
 ]
+
+check_arguments(globals())

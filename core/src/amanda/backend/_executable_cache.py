@@ -8,7 +8,7 @@ weight is read. Copies of a graph share their tensors.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from hashlib import blake2b
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -43,7 +43,7 @@ class ExecutableCache:
         self._rows: OrderedDict[Any, tuple[Any, Any]] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: Hashable) -> Any:
         with self._lock:
             row = self._rows.get(key)
             if row is None:
@@ -52,7 +52,7 @@ class ExecutableCache:
             self.hits += 1
             return row[0]
 
-    def put(self, key: Any, executable: Any, alive: Any = None) -> None:
+    def put(self, key: Hashable, executable: Any, alive: Any = None) -> None:
         """Add an executable; `alive` holds objects identified by the key."""
         with self._lock:
             self._rows[key] = (executable, alive)

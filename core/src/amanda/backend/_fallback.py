@@ -101,6 +101,8 @@ def unsupported_ops_error(
 
 def split_graph(graph: Graph, parties: Mapping[str, SplitBackend]) -> SplitExecutable:
     """Cut a graph into pieces, each op on the first backend that supports it."""
+    if not parties:
+        raise UsageError("no backend is given for the ops of the graph")
     first, *others = parties.values()
     for other in others:
         if not consumes(graph.namespace or "", other.backend.namespace):
@@ -187,7 +189,7 @@ class SplitExecutable:
         self._rows = rows
         self._count = len(places)
         self._results = [
-            None if v is None else places[v] if v in places else v.op.attrs["value"]
+            None if v is None else places[v] if v in places else _constant(v)
             for v in graph.results
         ]
         self._pieces = tuple(
@@ -231,3 +233,10 @@ class SplitExecutable:
         """What runs where, why, and what was copied."""
         rows = (Transfer(*row) for row in self._crossings.values())
         return PlacementReport(self._pieces, tuple(rows))
+
+
+def _constant(value: OutputPort) -> Any:
+    """The tensor of a result that no part computes."""
+    if not value.op.is_constant:
+        raise UsageError(f"the result {value} is computed by none of the parts")
+    return value.op.attrs["value"]

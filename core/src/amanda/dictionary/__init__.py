@@ -27,6 +27,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from amanda.argument_checks import check_member
 from amanda.dictionary.names import (
     Name,
     Namespace,
@@ -214,6 +215,12 @@ _HOME = {name: module for module, names in _LATE.items() for name in names}
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'amanda.dictionary' has no attribute {name!r}")
-    value: object = getattr(import_module(f"amanda.dictionary.{_HOME[name]}"), name)
+    home = import_module(f"amanda.dictionary.{_HOME[name]}")
+    value: object = check_member(getattr(home, name))
     globals()[name] = value  # found without this function the next time
     return value
+
+
+for _name in __all__:
+    if _name in globals():
+        globals()[_name] = check_member(globals()[_name])

@@ -203,6 +203,11 @@ class Dictionary:
         self, history: DictionaryHistory, version: str, requested: str | None = None
     ) -> None:
         self.history = history
+        if version not in history.order:
+            raise NamespaceError(
+                f"there is no version {version!r} of {history.path}",
+                expected=", ".join(history.order),
+            )
         self.position = history.order[version]
         same = requested is None or requested == version
         known = same or version_key(requested or "") == version_key(version)
@@ -216,6 +221,9 @@ class Dictionary:
         """Convert a namespace of `OpDef`s; None if it has other definitions."""
         if isinstance(namespace, Dictionary):
             return namespace
+        own_name: object = namespace.name
+        if not isinstance(own_name, str):
+            return None
         op_defs = [namespace[name] for name in namespace]
         path, version = parse_name(namespace.name)
         if version is None or not all(isinstance(each, OpDef) for each in op_defs):

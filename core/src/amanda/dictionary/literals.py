@@ -20,6 +20,7 @@ from amanda.dictionary.type_patterns import (
     format_pattern,
     short_dtype_name,
 )
+from amanda.errors import UsageError
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, Sym
 
@@ -118,7 +119,13 @@ def format_literal(kind: str, value: Any) -> str:
     if base.endswith("]"):
         element = base[: base.rindex("[")]
         return f"[{', '.join(format_literal(element, item) for item in value)}]"
-    return _FORMATTERS[base.partition("<")[0]](value)
+    name = base.partition("<")[0]
+    if name not in _FORMATTERS:
+        raise UsageError(
+            f"there is no kind of attributes {kind!r}",
+            expected=", ".join(_FORMATTERS),
+        )
+    return _FORMATTERS[name](value)
 
 
 def parse_literal(kind: str, scanner: SignatureScanner) -> Any:

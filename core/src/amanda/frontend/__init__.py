@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amanda.argument_checks import check_arguments
 from amanda.frontend.custom_ops import CustomDictionary, CustomOp, custom_op
 from amanda.frontend.functions import FrontendNamespace, Function, function, grad
 
@@ -14,3 +15,5 @@ __all__ = [
     "function",
     "grad",
 ]
+
+check_arguments(globals())

@@ -33,7 +33,15 @@ from amanda.backend import target_of
 from amanda.errors import AmandaError, InvalidTypeError, UsageError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.host import Host, host_in_use, use_host
-from amanda.types import DType, TensorType, Type, accepts, parse_type
+from amanda.types import (
+    DType,
+    Sym,
+    TensorType,
+    Type,
+    accepts,
+    dims_equal,
+    parse_type,
+)
 
 __all__ = ["FrontendNamespace", "Function", "function", "grad"]
 
@@ -118,11 +126,14 @@ class Function:
         known = self.annotated_types(names)
         found: list[Type | None] = []
         inputs = []
+        given: dict[str, Type | None] = {}
         for i, (name, each) in enumerate(zip(names, told, strict=True)):
             if each is not _LEFT_OUT or known[name] is not None:
                 type = None if each is _LEFT_OUT else _type_of(repr(name), each)
                 found.append(known[name] if type is None else type)
+                given[name] = type
                 inputs.append(i)
+        self.expect_arguments(given)
         call = self.calling(len(told), inputs, settings)
         with use_host(self._host):
             build = _capability(self.namespace, "trace", "traces no functions")
@@ -212,6 +223,28 @@ class Function:
             for name in several if p.kind is p.VAR_POSITIONAL else [p.name]:
                 found[name] = type
         return found
+
+    def expect_arguments(self, given: Mapping[str, Type | None]) -> None:
+        """Raise an error if types differ from the annotations of their parameters.
+
+        A symbol stands for the same dim in all parameters."""
+        symbols: dict[str, tuple[Any, str]] = {}
+        for name, wanted in self.annotated_types(list(given)).items():
+            got = given.get(name)
+            if not isinstance(wanted, TensorType) or not isinstance(got, TensorType):
+                continue
+            names_differ = wanted.axes and got.axes and wanted.axes != got.axes
+            fits = accepts(wanted, got) is not False and not names_differ
+            if fits and _bind_symbols(symbols, name, wanted, got):
+                continue
+            known = ", ".join(f"{s} = {d} of {n!r}" for s, (d, n) in symbols.items())
+            raise InvalidTypeError(
+                f"the function {self.name!r} does not take this",
+                where=f"argument {name!r}",
+                expected=f"{wanted}{f', where {known}' if known else ''}",
+                got=TensorType(got.dtype, got.shape, got.axes),
+                hint="change the value, or the annotation",
+            )
 
     def expect_results(self, found: Sequence[Type | None]) -> None:
         """Raise an error if the types of results differ from the annotation."""
@@ -337,6 +370,20 @@ def _type_of(name: str, told: Any) -> Type | None:
         expected="a type, its text, an array or a value",
         got=type(told).__name__,
     )
+
+
+def _bind_symbols(
+    symbols: dict[str, tuple[Any, str]], name: str, wanted: TensorType, got: TensorType
+) -> bool:
+    """Whether the symbols of an annotation stand for the dims of other arguments."""
+    if not (wanted.shape.has_rank and got.shape.has_rank):
+        return True
+    for due, dim in zip(wanted.shape, got.shape, strict=True):
+        if isinstance(due, Sym) and not due.is_anonymous:
+            first, _ = symbols.setdefault(str(due), (dim, name))
+            if dims_equal(first, dim) is False:
+                return False
+    return True
 
 
 def _annotated_types(python: Callable[..., Any], name: str, raw: Any) -> Any:

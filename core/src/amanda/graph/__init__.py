@@ -6,6 +6,7 @@ y = graph.add("relu", [x]).output
 graph.result(y, "y")
 """
 
+from amanda.argument_checks import check_arguments
 from amanda.graph._bulk import bulk, snap
 from amanda.graph._check import constant_fault, content_faults, is_version
 from amanda.graph._clone import copy_ops
@@ -47,3 +48,5 @@ __all__ = [
     "is_version",
     "snap",
 ]
+
+check_arguments(globals(), "amanda.types", "amanda.tensors")

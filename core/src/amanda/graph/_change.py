@@ -351,6 +351,8 @@ def remove_parameter(graph: Graph, index: int) -> None:
         graph._connect(index, None)
     graph._cut_input(index)
     graph._parameter_marks.pop(port, None)
+    if port.name is not None:
+        del graph._parameter_names[port.name]
     del graph._parameters[index]
     for later in graph._parameters[index:]:
         later.index -= 1

@@ -9,7 +9,14 @@ from amanda.errors import ForeignPortError, GraphError
 from amanda.graph._bulk import bulk
 from amanda.graph._change import fresh_name
 from amanda.graph._op import Op
-from amanda.graph._port import OutputPort, Parameter, attach, sinks
+from amanda.graph._port import (
+    OutputPort,
+    Parameter,
+    ValueLike,
+    attach,
+    sinks,
+    value_port,
+)
 
 if TYPE_CHECKING:
     from amanda.graph._graph import Graph
@@ -27,7 +34,7 @@ Pending = list[tuple["Graph", "Graph"]]
 
 def clone(
     graph: Graph,
-    targets: Iterable[OutputPort | Op | str] | None,
+    targets: Iterable[ValueLike | Op | str] | None,
     rename: str,
     memo: Memo | None,
 ) -> Graph:
@@ -83,12 +90,12 @@ def copy_ops(graph: Graph, target: Graph, ops: list[Op], memo: Memo) -> None:
         _copy_contents(later, memo, "{name}")
 
 
-def _values(graph: Graph, targets: Iterable[OutputPort | Op | str]) -> list[OutputPort]:
+def _values(graph: Graph, targets: Iterable[ValueLike | Op | str]) -> list[OutputPort]:
     values: list[OutputPort] = []
     for target in targets:
         if isinstance(target, str):
             target = graph.ops[target]
-        values += target.outputs if isinstance(target, Op) else [target]
+        values += target.outputs if isinstance(target, Op) else [value_port(target)]
     for value in values:
         if value.graph is not graph:
             raise ForeignPortError(f"{value} is not a value of {graph.label}")

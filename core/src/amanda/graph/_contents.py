@@ -16,6 +16,7 @@ from amanda.graph._port import (
     OutputPort,
     Parameter,
     Sinks,
+    ValueLike,
     Wide,
     last_user,
 )
@@ -55,6 +56,7 @@ class Contents(Op):
         "_outputs",
         "_outputs_seen",
         "_parameter_marks",
+        "_parameter_names",
         "_parameters",
         "_pins",
         "_point",
@@ -67,6 +69,9 @@ class Contents(Op):
     )
 
     is_graph: ClassVar[bool] = True
+    argument_hint: ClassVar[str] = (
+        "amanda.load reads a graph from a file or a live object"
+    )
     _outputs_seen: tuple[OutputPort, ...] | None
 
     @property
@@ -110,6 +115,7 @@ class Contents(Op):
         self._point: Op | None = None  # position of added ops; None: at the end
         self._log: list[Change] | None = None
         self._parameters: list[Parameter] = []
+        self._parameter_names: dict[str, Parameter] = {}
         self._results: Wide = Wide()
         self._parameter_marks: dict[Parameter, set[str]] = {}
         # control edges to its control output, and from its control input
@@ -296,20 +302,20 @@ class Contents(Op):
         for function in self._functions.values():
             yield from function._nested_graphs()
 
-    def upstream(self, *targets: Op | OutputPort) -> list[Op]:
+    def upstream(self, *targets: Op | ValueLike) -> list[Op]:
         """The ops that the targets need, including theirs, in topological order."""
         from amanda.graph._select import upstream
 
         return upstream(self._me, targets)
 
-    def downstream(self, *sources: Op | OutputPort) -> list[Op]:
+    def downstream(self, *sources: Op | ValueLike) -> list[Op]:
         """The ops that need the sources, including given ops, in topological order."""
         from amanda.graph._select import downstream
 
         return downstream(self._me, sources)
 
     def between(
-        self, sources: Iterable[Op | OutputPort], targets: Iterable[Op | OutputPort]
+        self, sources: Iterable[Op | ValueLike], targets: Iterable[Op | ValueLike]
     ) -> list[Op]:
         """The ops on paths from any source to any target, including both ends."""
         from amanda.graph._select import ops_between

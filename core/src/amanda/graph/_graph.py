@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from amanda.argument_checks import argument_check, checks_itself
 from amanda.errors import DuplicateNameError, ForeignPortError, GraphError
 from amanda.graph import _change, _order
 from amanda.graph._contents import Contents, Entry
@@ -16,14 +17,17 @@ from amanda.graph._port import (
     InputPort,
     OutputPort,
     Parameter,
+    ValueLike,
     Wide,
     attach,
     detach,
     sinks,
+    value_port,
+    value_ports,
 )
+from amanda.tensors import Tensor
 
 if TYPE_CHECKING:
-    from amanda.tensors import Tensor
     from amanda.types import Type
 
 
@@ -38,10 +42,11 @@ class Graph(Contents):
 
     # -- building --------------------------------------------------------------
 
+    @checks_itself
     def add(
         self,
         type: str | None,
-        inputs: Sequence[OutputPort | None] = (),
+        inputs: Sequence[ValueLike | None] = (),
         attrs: Mapping[str, Any] | None = None,
         *,
         name: str | None = None,
@@ -58,17 +63,19 @@ class Graph(Contents):
         >>> graph.result(y).source is y
         True
         """
+        op = Op(type, name, attrs, outputs)
         if name is not None and name in self._names:
             raise self._duplicate_name_error(name)
-        op = Op(type, name, attrs, outputs)
-        self._attach(op, inputs)
-        if bodies or namespace is not None or feedback:
+        if inputs.__class__ is not list and inputs.__class__ is not tuple:
+            _check_add(self, type, inputs)
+        ports = self._attach(op, inputs)
+        if bodies is not None or namespace is not None or feedback is not False:
             try:
                 self._set_side_fields(op, bodies, namespace, feedback)
             except BaseException:
-                _detach(op, inputs)
+                _detach(op, ports)
                 raise
-        op._inputs = tuple(inputs) if len(inputs) <= 32 else sinks(inputs)
+        op._inputs = tuple(ports) if len(ports) <= 32 else sinks(ports)
         if name is not None:
             self._names[name] = op
         op.graph = self
@@ -78,13 +85,16 @@ class Graph(Contents):
             self._note("add", op, repr(op))
         return op
 
-    def _attach(self, op: Op, inputs: Sequence[OutputPort | None]) -> None:
+    def _attach(
+        self, op: Op, inputs: Sequence[ValueLike | None]
+    ) -> Sequence[OutputPort | None]:
         """Register the op as a user of its inputs, which must be visible to it."""
+        ports: Sequence[OutputPort | None] = inputs  # type: ignore[assignment]
         point = self._point
         limit = None if point is None or not self._labelled else point._order
         read = 0
         try:
-            for value in inputs:
+            for value in ports:
                 if value is not None:
                     owner = value.op
                     inside = value.__class__ is OutputPort
@@ -101,22 +111,11 @@ class Graph(Contents):
                         attach(value, op)
                 read += 1
         except BaseException:
-            _detach(op, inputs[:read])
-            if not isinstance(inputs[read], OutputPort | None):
-                raise self._invalid_input_error(op, inputs, read) from None
-            raise
-
-    def _invalid_input_error(
-        self, op: Op, inputs: Sequence[object], i: int
-    ) -> GraphError:
-        got = inputs[i]
-        hint = "use its .output, or .outputs[i]" if isinstance(got, Op) else None
-        return GraphError(
-            f"input {i} of {op.label} is not a value",
-            expected="an OutputPort or None",
-            got=got.__class__.__name__,
-            hint=hint,
-        )
+            _detach(op, ports[:read])
+            if isinstance(ports[read], OutputPort):
+                raise
+            return self._attach(op, value_ports(inputs, f"input {{}} of {op.label}"))
+        return ports
 
     def _set_side_fields(
         self,
@@ -125,6 +124,7 @@ class Graph(Contents):
         namespace: str | None,
         feedback: bool,
     ) -> None:
+        _check_add(self, None, bodies=bodies, namespace=namespace, feedback=feedback)
         held: list[Graph] = []
         try:
             for key, body in (bodies or {}).items():
@@ -141,9 +141,7 @@ class Graph(Contents):
         side.namespace, side.feedback = namespace, feedback
         side.bodies = dict(bodies) if bodies else None
 
-    def add_graph(
-        self, graph: Graph, inputs: Sequence[OutputPort | None] = ()
-    ) -> Graph:
+    def add_graph(self, graph: Graph, inputs: Sequence[ValueLike | None] = ()) -> Graph:
         """Add a graph as an op; its ports are its parameters and results."""
         self._check_can_contain(self, graph)
         if graph.name is not None and graph.name in self._names:
@@ -156,11 +154,12 @@ class Graph(Contents):
             )
         if self._point is not None:
             self._order_captures(graph, self._point)
-        for value in inputs:
+        ports = value_ports(inputs)
+        for value in ports:
             if value is not None:
                 self._allow(value, self._point)
         graph.graph, graph.outer = self, None
-        for i, value in enumerate(inputs):
+        for i, value in enumerate(ports):
             if value is not None:
                 graph._put(i, value, False)
                 attach(value, graph)
@@ -175,6 +174,8 @@ class Graph(Contents):
 
     def _check_can_contain(self, holder: Op, body: Graph) -> None:
         """Raise an error unless `holder`, an op here, may contain the graph."""
+        if body.__class__ is not Graph:
+            _check_contained(self, holder, body)
         if body.holder is not None or body.graph is not None or body.owner is not None:
             raise GraphError(
                 f"{body.label} is in another graph already",
@@ -215,14 +216,21 @@ class Graph(Contents):
             if value.graph is self and not _order.imposes_no_order(value.op, value):
                 _order.order_edge(self, value.op, reader)
 
-    def constant(self, tensor: Tensor, name: str | None = None) -> Op:
-        """Add a constant: an op of the core, the same in every namespace."""
+    def constant(self, tensor: object, name: str | None = None) -> Op:
+        """Add a constant: an op of the core, the same in every namespace.
+
+        Its value is a tensor, or what `Tensor.of` reads: an array, numbers, lists.
+        """
+        if not isinstance(tensor, Tensor):
+            tensor = Tensor.of(tensor)
         op = self.add(CONSTANT, (), {"value": tensor}, name=name, namespace=CORE)
         op.outputs[0].type = tensor.type
         return op
 
-    def parameter(self, type: Type | None = None, name: str | None = None) -> Parameter:
-        """Append a parameter: an input of the graph."""
+    def parameter(
+        self, type: Type | str | None = None, name: str | None = None
+    ) -> Parameter:
+        """Append a parameter: an input of the graph. Its type may be given as text."""
         port = Parameter(self, len(self._parameters))
         port.type, port.name = type, name
         self._parameters.append(port)
@@ -232,18 +240,19 @@ class Graph(Contents):
             self._inputs = sinks((*self._inputs, None))
         return port
 
-    def result(self, value: OutputPort | None, name: str | None = None) -> InputPort:
+    def result(self, value: ValueLike | None, name: str | None = None) -> InputPort:
         """Append a result: an output of the graph."""
-        if value is not None:
-            self._allow(value, None)
-            attach(value, self)
-        self._results.add(value)
+        source = None if value is None else value_port(value)
+        if source is not None:
+            self._allow(source, None)
+            attach(source, self)
+        self._results.add(source)
         port = OutputPort(self, len(self._outputs))
         port.name = name
         self._outputs.append(port)
         self._outputs_seen = None
         if self._log is not None:
-            self._note("result", self, repr(value))
+            self._note("result", self, repr(source))
         return InputPort(self, port.index, True)
 
     def add_function(self, name: str, graph: Graph) -> Graph:
@@ -273,21 +282,21 @@ class Graph(Contents):
     def set_entry(
         self,
         name: str,
-        inputs: Mapping[str, OutputPort],
-        outputs: Mapping[str, OutputPort],
+        inputs: Mapping[str, ValueLike],
+        outputs: Mapping[str, ValueLike],
     ) -> None:
         """Add a named way to call this graph; its values cannot be removed."""
-        for value in (*inputs.values(), *outputs.values()):
+        sides = [{k: value_port(v) for k, v in s.items()} for s in (inputs, outputs)]
+        values = [value for side in sides for value in side.values()]
+        for value in values:
             if value.graph is not self:
                 raise ForeignPortError(
                     f"{value} is not a value of {self.label}", who=f"entry {name!r}"
                 )
         if name in self._entries:
             self.remove_entry(name)
-        self._entries[name] = Entry(
-            MappingProxyType(dict(inputs)), MappingProxyType(dict(outputs))
-        )
-        for value in (*inputs.values(), *outputs.values()):
+        self._entries[name] = Entry(*map(MappingProxyType, sides))
+        for value in values:
             self._pins[value] = self._pins.get(value, 0) + 1
 
     def remove_entry(self, name: str) -> None:
@@ -333,35 +342,36 @@ class Graph(Contents):
         _change.uncontrol(self, first, then)
 
     def connect(
-        self, source: OutputPort | ControlPort, target: InputPort | ControlPort
+        self, source: ValueLike | ControlPort, target: InputPort | ControlPort
     ) -> Edge:
         """Add an edge between two ports, of data or control."""
-        if isinstance(source, OutputPort) and isinstance(target, InputPort):
+        if isinstance(source, ControlPort):
+            if isinstance(target, ControlPort):
+                return self.control(source.op, target.op)
+        elif isinstance(target, InputPort):
             target.connect(source)
-            return Edge(source, target)
-        if isinstance(source, ControlPort) and isinstance(target, ControlPort):
-            return self.control(source.op, target.op)
+            return Edge(value_port(source), target)
         raise GraphError(f"{source} and {target} are not of one kind")
 
     def replace(
-        self, op: Op, values: Sequence[OutputPort | None], by: str = "replace"
+        self, op: Op, values: Sequence[ValueLike | None], by: str = "replace"
     ) -> None:
         """Replace an op by values: its uses read them; a forward stays in its place.
 
         Marks and entries move to the new values. Ops that waited for it by control
         edges wait for the producers of the new values, and for what it waited for.
         """
-        _change.replace(self, op, values, by)
+        _change.replace(self, op, value_ports(values), by)
 
-    def replace_uses(self, old: OutputPort, new: OutputPort) -> None:
+    def replace_uses(self, old: ValueLike, new: ValueLike) -> None:
         """Replace `old` by `new` in all uses except those by the op of `new`."""
-        _change.replace_uses(old, new)
+        _change.replace_uses(value_port(old), value_port(new))
 
     def remove(
-        self, op: Op, by: str = "remove", values: Sequence[OutputPort | None] = ()
+        self, op: Op, by: str = "remove", values: Sequence[ValueLike | None] = ()
     ) -> None:
         """Remove an unused op; its outputs forward to `values`."""
-        _change.remove(self, op, by, values)
+        _change.remove(self, op, by, value_ports(values))
 
     def rename(self, op: Op, name: str | None) -> None:
         if op.graph is not self:
@@ -399,7 +409,7 @@ class Graph(Contents):
 
     def clone(
         self,
-        targets: Iterable[OutputPort | Op | str] | None = None,
+        targets: Iterable[ValueLike | Op | str] | None = None,
         *,
         rename: str = "{name}",
         memo: dict[Any, Any] | None = None,
@@ -416,7 +426,7 @@ class Graph(Contents):
     def paste(
         self,
         graph: Graph,
-        inputs: Sequence[OutputPort | None] = (),
+        inputs: Sequence[ValueLike | None] = (),
         *,
         rename: str = "{name}",
         memo: dict[Any, Any] | None = None,
@@ -428,7 +438,7 @@ class Graph(Contents):
         """
         from amanda.graph._clone import paste
 
-        return paste(self, graph, inputs, rename, memo)
+        return paste(self, graph, value_ports(inputs), rename, memo)
 
     def inline(self, inner: Graph) -> list[OutputPort | None]:
         """Replace a nested graph by its ops.
@@ -479,10 +489,14 @@ class Graph(Contents):
 
         return check(self)
 
-    def add_input(self, value: OutputPort | None, name: str | None = None) -> InputPort:
+    def add_input(self, value: ValueLike | None, name: str | None = None) -> InputPort:
         port = InputPort(self, self.parameter(name=name).index)
         if value is not None:
-            port.connect(value)
+            try:
+                port.connect(value)
+            except GraphError:
+                self.remove_parameter(port.index)
+                raise
         return port
 
     def remove_input(self, i: int) -> None:
@@ -526,3 +540,7 @@ class Point:
         trace: TracebackType | None,
     ) -> None:
         self._graph._point = self._old
+
+
+_check_add = argument_check(Graph.add, "amanda.types", "amanda.tensors")
+_check_contained = argument_check(Graph._check_can_contain)

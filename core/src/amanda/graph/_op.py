@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
+from amanda.argument_checks import argument_check, checks_itself
 from amanda.current_host import host_in_use
 from amanda.errors import GraphError
 from amanda.graph._port import (
@@ -16,11 +17,13 @@ from amanda.graph._port import (
     InputPort,
     OutputPort,
     Sinks,
+    ValueLike,
     attach,
     detach,
     places,
     put,
     sinks,
+    value_port,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 CORE = "amanda/core/1"
 CONSTANT = "constant"
+MAX_OUTPUTS = 1 << 24
 _NO_BODIES: Mapping[str, Any] = MappingProxyType({})
 Forward: TypeAlias = "tuple[Sequence[OutputPort | None], str]"
 
@@ -121,6 +125,7 @@ class Op:
 
     is_graph: ClassVar[bool] = False  # a class attribute is faster than isinstance
 
+    @checks_itself
     def __init__(
         self,
         type: str | None,
@@ -128,6 +133,13 @@ class Op:
         attrs: Mapping[str, Any] | None,
         outputs: int,
     ) -> None:
+        if (
+            (type.__class__ is not str and type is not None)
+            or (name.__class__ is not str and name is not None)
+            or (attrs.__class__ is not dict and attrs is not None)
+            or outputs.__class__ is not int
+        ):
+            _check_op(self, type, name, attrs, outputs)
         self.type = type
         self.name = name  # changed by Graph.rename only, once in a graph
         self.graph: Graph | None = None
@@ -137,7 +149,7 @@ class Op:
         self.outputs: tuple[OutputPort, ...] = (
             (OutputPort(self, 0),)
             if outputs == 1
-            else tuple([OutputPort(self, i) for i in range(outputs)])
+            else tuple([OutputPort(self, i) for i in _port_numbers(outputs)])
         )
         # rare fields; None for most ops
         self.side_record: SideRecord | None = None
@@ -326,15 +338,16 @@ class Op:
 
     # -- changing --------------------------------------------------------------
 
-    def add_input(self, value: OutputPort | None, name: str | None = None) -> InputPort:
+    def add_input(self, value: ValueLike | None, name: str | None = None) -> InputPort:
         """Append an input."""
+        port = None if value is None else value_port(value)
         i = len(self._inputs)
         self._inputs = sinks((*self._inputs, None)) if i <= 32 else self._inputs
         if len(self._inputs) == i:
             self._inputs.add(None)  # type: ignore[union-attr]
-        if value is not None:
+        if port is not None:
             try:
-                self._connect(i, value)
+                self._connect(i, port)
             except GraphError:
                 self.remove_input(i)
                 raise
@@ -459,3 +472,16 @@ class Op:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Op:
         raise GraphError("an op belongs to one graph; clone the graph")
+
+
+_check_op = argument_check(Op.__init__)
+
+
+def _port_numbers(count: int) -> range:
+    if not 0 <= count <= MAX_OUTPUTS:
+        raise GraphError(
+            "an op cannot have this number of outputs",
+            expected=f"0 to {MAX_OUTPUTS}",
+            got=count,
+        )
+    return range(count)

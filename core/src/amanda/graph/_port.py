@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    runtime_checkable,
+)
 
-from amanda.errors import GoneError, GraphError
+from amanda.argument_checks import argument_check, checks_itself
+from amanda.errors import DuplicateNameError, GoneError, GraphError
+from amanda.types import Type, as_type
 
 if TYPE_CHECKING:
     from amanda.graph._graph import Graph
     from amanda.graph._op import Op
-    from amanda.types import Type
 
 CONTROL = -1
 CONTROL_NAME = "^control"
@@ -25,14 +34,27 @@ Users: TypeAlias = "Op | list[Op] | dict[Op, int] | None"
 class OutputPort:
     """A value: an output of an op, identified by this object."""
 
-    __slots__ = ("_users", "index", "name", "op", "type")
+    __slots__ = ("_type", "_users", "index", "name", "op")
 
+    @checks_itself
     def __init__(self, op: Op, index: int) -> None:
+        if op.__class__ not in _OP_CLASSES or index.__class__ is not int:
+            _check_port(self, op, index)
+            _OP_CLASSES.add(op.__class__)
         self.op = op
         self.index = index
         self.name: str | None = None
-        self.type: Type | None = None
+        self._type: Type | None = None
         self._users: Users = None
+
+    @property
+    def type(self) -> Type | None:
+        """The type of the value; it may be set as text."""
+        return self._type
+
+    @type.setter
+    def type(self, type: Type | str | None) -> None:
+        self._type = type if type is None else as_type(type)
 
     @property
     def graph(self) -> Graph | None:
@@ -135,11 +157,70 @@ class OutputPort:
         return self
 
 
+_check_port = argument_check(OutputPort.__init__)
+_OP_CLASSES: set[Any] = set()
+
+
+@runtime_checkable
+class TracedValue(Protocol):
+    """An object for a value of a graph, such as `amanda_std.Value`."""
+
+    @property
+    def port(self) -> OutputPort: ...
+
+
+ValueLike: TypeAlias = OutputPort | TracedValue
+
+
+def value_port(value: ValueLike, who: str = "the argument") -> OutputPort:
+    """The port of a value."""
+    port = value if isinstance(value, OutputPort) else getattr(value, "port", None)
+    if isinstance(port, OutputPort):
+        return port
+    raise GraphError(
+        f"{who} is not a value",
+        expected="an OutputPort or an object with one, or None",
+        got=value.__class__.__name__,
+        hint="use its .output, or .outputs[i]" if hasattr(value, "outputs") else None,
+    )
+
+
+def value_ports(
+    values: Iterable[ValueLike | None], who: str = "value {}"
+) -> list[OutputPort | None]:
+    """The ports of values; None stays None. `who` names one by its position."""
+    return [
+        None if value is None else value_port(value, who.format(i))
+        for i, value in enumerate(values)
+    ]
+
+
 class Parameter(OutputPort):
     """A source inside a graph; from outside, an input port of the graph."""
 
-    __slots__ = ()
+    __slots__ = ("_name",)
     op: Graph
+
+    def __init__(self, op: Graph, index: int) -> None:
+        super().__init__(op, index)
+
+    @property
+    def name(self) -> str | None:
+        """The name, which no other parameter of the graph has."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str | None) -> None:
+        names = self.op._parameter_names
+        if name is not None and names.setdefault(name, self) is not self:
+            raise DuplicateNameError(
+                f"{self.op.label} has a parameter named {name!r} already",
+                hint="choose another name",
+            )
+        old = getattr(self, "_name", None)
+        if old is not None and old != name:
+            del names[old]
+        self._name = name
 
     @property
     def graph(self) -> Graph:
@@ -228,9 +309,10 @@ class InputPort(NamedTuple):
     def has_edge_attrs(self) -> bool:
         return self.op._has_side(self._edge_key)
 
-    def connect(self, value: OutputPort | None) -> None:
+    def connect(self, value: ValueLike | None) -> None:
         """Read `value` instead; None disconnects the port."""
-        self.op._connect(self.index, value, self.inner)
+        port = None if value is None else value_port(value)
+        self.op._connect(self.index, port, self.inner)
 
     def __repr__(self) -> str:
         arrow = "result " if self.inner else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from amanda.errors import GraphError
 from amanda.graph import _order
 from amanda.graph._op import Op
-from amanda.graph._port import OutputPort, Parameter
+from amanda.graph._port import Parameter, ValueLike, value_port
 
 if TYPE_CHECKING:
     from amanda.graph._graph import Graph
@@ -106,9 +106,11 @@ def _has_attrs(op: Op, attrs: Mapping[str, Any]) -> bool:
     )
 
 
-def _start_ops(graph: Graph, targets: Iterable[Op | OutputPort]) -> list[Op]:
+def _start_ops(graph: Graph, targets: Iterable[Op | ValueLike]) -> list[Op]:
     ops = []
     for target in targets:
+        if not isinstance(target, Op):
+            target = value_port(target)
         if isinstance(target, Parameter) and target.op is graph:
             continue
         op = target if isinstance(target, Op) else target.op
@@ -118,7 +120,7 @@ def _start_ops(graph: Graph, targets: Iterable[Op | OutputPort]) -> list[Op]:
     return ops
 
 
-def upstream(graph: Graph, targets: Iterable[Op | OutputPort]) -> list[Op]:
+def upstream(graph: Graph, targets: Iterable[Op | ValueLike]) -> list[Op]:
     found = set(_start_ops(graph, targets))
     stack = list(found)
     while stack:
@@ -129,7 +131,7 @@ def upstream(graph: Graph, targets: Iterable[Op | OutputPort]) -> list[Op]:
     return _sort_ops(graph, found)
 
 
-def downstream(graph: Graph, sources: Iterable[Op | OutputPort]) -> list[Op]:
+def downstream(graph: Graph, sources: Iterable[Op | ValueLike]) -> list[Op]:
     sources = list(sources)
     found = set(_start_ops(graph, sources))
     for source in sources:
@@ -147,8 +149,8 @@ def downstream(graph: Graph, sources: Iterable[Op | OutputPort]) -> list[Op]:
 
 def ops_between(
     graph: Graph,
-    sources: Iterable[Op | OutputPort],
-    targets: Iterable[Op | OutputPort],
+    sources: Iterable[Op | ValueLike],
+    targets: Iterable[Op | ValueLike],
 ) -> list[Op]:
     late = set(upstream(graph, targets))
     return [op for op in downstream(graph, sources) if op in late]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 
 from amanda import current_host
+from amanda.argument_checks import check_arguments
 from amanda.current_host import use_host
 from amanda.host._entry import PluginEntry
 from amanda.host._host import PROGRAM, Host
@@ -50,3 +51,6 @@ def host_in_use() -> Host:
     """The host that the running call uses; outside of calls, the default host."""
     host: Host = current_host.host_in_use()
     return host
+
+
+check_arguments(globals())

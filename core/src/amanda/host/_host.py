@@ -244,9 +244,8 @@ class Host:
     def unregister(self, kind: str, name: str) -> None:
         """Remove a registered object; installed ones stay."""
         with self._lock:
-            same = [
-                e for e in self._given if (e.kind, e.name) == (_expect_kind(kind), name)
-            ]
+            place = (_expect_kind(kind), name)
+            same = [e for e in self._given if (e.kind, e.name) == place]
             if not same:
                 raise PluginMissingError(f"no {KINDS[kind].one} {name!r} is registered")
             self._change([e for e in self._given if e not in same])

@@ -14,6 +14,7 @@ built-in lenses, `routes/` finds chains of mappings.
 
 from __future__ import annotations
 
+from amanda.argument_checks import check_arguments
 from amanda.mapping.engine.adapters import adapter
 from amanda.mapping.engine.function_inlining import (
     expect_bounded_calls,
@@ -110,3 +111,5 @@ __all__ = [
     "answer_question",
     "gap_error",
 ]
+
+check_arguments(globals())

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from amanda.dictionary import REQUIRED, Signature, add_op
-from amanda.errors import AmandaError, Undecided
+from amanda.errors import AmandaError, Undecided, UsageError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import TensorType
@@ -121,6 +121,10 @@ def answer_question(value: OutputPort, what: str) -> Any:
     >>> [answer_question(x, name) for name in ("rank", "dtype", "kind")]
     [2, 'float32', 'float']
     """
+    if what not in QUESTIONS:
+        raise UsageError(
+            f"a value has no property {what!r}", expected=", ".join(QUESTIONS)
+        )
     return QUESTIONS[what](value)
 
 

@@ -8,8 +8,11 @@ is a pass made of rules.
 
 from __future__ import annotations
 
+from amanda.argument_checks import check_arguments
 from amanda.passes.fixed_point import Pass, PassReport, apply_passes
 from amanda.passes.inlining import inline
 from amanda.passes.rewriting import Rewriting
 
 __all__ = ["PassReport", "Pass", "Rewriting", "apply_passes", "inline"]
+
+check_arguments(globals())

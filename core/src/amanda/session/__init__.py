@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from amanda.argument_checks import check_arguments
 from amanda.session._session import NonFiniteValue, RunStatistics, Session
 
 __all__ = ["NonFiniteValue", "RunStatistics", "Session"]
+
+check_arguments(globals())

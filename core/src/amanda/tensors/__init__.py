@@ -5,6 +5,7 @@ Importing this does not import numpy; converting a tensor to an array does.
 
 from __future__ import annotations
 
+from amanda.argument_checks import check_arguments
 from amanda.tensors.file_map import FileMap
 from amanda.tensors.packing import check_shape, packed_size
 from amanda.tensors.sharing import dedup
@@ -29,3 +30,5 @@ __all__ = [
     "same_value",
     "value_digest",
 ]
+
+check_arguments(globals())

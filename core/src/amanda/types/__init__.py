@@ -11,6 +11,7 @@ True
 
 from __future__ import annotations
 
+from amanda.argument_checks import check_arguments
 from amanda.types.dims import (
     Dim,
     Sym,
@@ -97,6 +98,7 @@ from amanda.types.shapes import (
     Shape,
 )
 from amanda.types.text import (
+    as_type,
     parse_dim,
     parse_element,
     parse_shape,
@@ -124,6 +126,7 @@ __all__ = [
     "Value",
     "VoidType",
     "accepts",
+    "as_type",
     "bcomplex32",
     "bfloat16",
     "bool_",
@@ -184,3 +187,5 @@ __all__ = [
     "unknown",
     "variant",
 ]
+
+check_arguments(globals())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from amanda.argument_checks import checks_itself
 from amanda.errors import InvalidTypeError
 
 if TYPE_CHECKING:
@@ -218,6 +219,7 @@ variant = _declare("variant", "handle", 0, numpy=None)
 unknown = _declare("unknown", "unknown", 0, numpy=None)
 
 
+@checks_itself
 @dataclass(frozen=True, slots=True, repr=False)
 class Quantized:
     """A quantized element type: integers (or small floats) that represent real numbers.
@@ -298,7 +300,8 @@ ElementType: TypeAlias = DType | Quantized
 
 def _numbers(given: Any, kind: type, what: str) -> tuple[Any, ...]:
     """Convert to a tuple of finite numbers, as equality and text require."""
-    values = (given,) if isinstance(given, int | float) else tuple(given)
+    is_several = isinstance(given, Sequence) and not isinstance(given, str | bytes)
+    values = tuple(given) if is_several else (given,)
     for value in values:
         fits = isinstance(value, int | float) and not isinstance(value, bool)
         if not fits or not isfinite(value) or (kind is int and int(value) != value):

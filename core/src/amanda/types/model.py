@@ -267,13 +267,11 @@ class _CompositeType(Type):
     _count: int
     _hash: int
 
-    def _set(self, *parts: Type) -> None:
+    def _set(self, *given: Type | str) -> None:
         """Set the parts; limits on depth and size allow plain recursion over types."""
-        for part in parts:
-            if not isinstance(part, Type):
-                raise InvalidTypeError(
-                    f"a part of a {self.keyword} is a type", got=reprlib.repr(part)
-                )
+        from amanda.types.text import as_type
+
+        parts = tuple(map(as_type, given))
         depth = 1 + max((part.depth for part in parts), default=0)
         count = 1 + sum(getattr(part, "_count", 1) for part in parts)
         if depth > MAX_DEPTH or count > MAX_PARTS:
@@ -316,7 +314,7 @@ class _CompositeType(Type):
 class _ElementContainer(_CompositeType):
     __slots__ = ()
 
-    def __init__(self, element: Type) -> None:
+    def __init__(self, element: Type | str) -> None:
         self._set(element)
 
     @property
@@ -356,7 +354,7 @@ class TupleType(_CompositeType):
     __slots__ = ()
     keyword = "tuple"
 
-    def __init__(self, items: Iterable[Type] = ()) -> None:
+    def __init__(self, items: Iterable[Type | str] = ()) -> None:
         self._set(*items)
 
     @property
@@ -379,7 +377,7 @@ class MapType(_CompositeType):
 
     key: DType | Type
 
-    def __init__(self, key: DType | Type | str, value: Type) -> None:
+    def __init__(self, key: DType | Type | str, value: Type | str) -> None:
         key = key if isinstance(key, Type) else DType(key)
         object.__setattr__(self, "key", key)
         self._set(*([key] if isinstance(key, Type) else []), value)

@@ -44,7 +44,7 @@ class Shape:
             return _UNKNOWN
         if type(dims) is Shape:
             return dims
-        given: Any = dims if type(dims) is tuple else tuple(dims)
+        given: Any = dims if type(dims) is tuple else _as_tuple(dims)
         for dim in given:
             if type(dim) is not int or not 0 <= dim <= MAX_DIM:
                 given = tuple(map(_check_dim, given))
@@ -141,12 +141,26 @@ def format_dim(dim: Dim, symbols: Symbols | None) -> str:
     return dim.text(symbols) if isinstance(dim, Sym) else str(dim)
 
 
+def _as_tuple(dims: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(dims)
+    except TypeError:
+        raise InvalidTypeError(
+            "a shape is a sequence of dims", got=reprlib.repr(dims)
+        ) from None
+
+
 def _check_dim(dim: Any) -> Dim:
     if isinstance(dim, Sym):
         return dim
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
         raise InvalidTypeError("a dim is an int or a Sym", got=reprlib.repr(dim))
-    value = int(dim.__index__())
+    try:
+        value = int(dim.__index__())
+    except TypeError:  # an array
+        raise InvalidTypeError(
+            "a dim is an int or a Sym", got=reprlib.repr(dim)
+        ) from None
     if not 0 <= value <= MAX_DIM:
         raise InvalidTypeError(
             "a dim is out of range",

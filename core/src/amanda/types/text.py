@@ -79,6 +79,19 @@ def parse_type(text: str, symbols: Symbols | None = None) -> Type:
     return _parse(text, symbols, "a type", _Parser.type)
 
 
+def as_type(value: Type | str) -> Type:
+    """A type, or the type that a text describes."""
+    if isinstance(value, Type):
+        return value
+    if isinstance(value, str):
+        return parse_type(value)
+    raise InvalidTypeError(
+        "this is not a type",
+        expected="a Type, or its text such as 'float32[n, 3]'",
+        got=reprlib.repr(value),
+    )
+
+
 def parse_shape(text: str, symbols: Symbols | None = None) -> Shape:
     """Parse the text of a shape, such as `[n, 3]` or `[...]`."""
     return _parse(text, symbols, "a shape", _Parser.shape)
@@ -151,7 +164,7 @@ class _Parser:
     def location(self) -> str:
         return f"column {self.at + 1}"
 
-    def fail(self, expected: str) -> Never:
+    def fail(self, expected: str, hint: str | None = None) -> Never:
         got = repr(self.text[self.at : self.at + _EXCERPT])
         if len(self.text) > self.at + _EXCERPT:
             got += " ..."
@@ -160,6 +173,7 @@ class _Parser:
             where=self.location(),
             expected=expected,
             got="the end" if self.at >= len(self.text) else got,
+            hint=hint,
         )
 
     def peek(self, mark: str) -> bool:
@@ -285,7 +299,7 @@ class _Parser:
     def tensor(self) -> TensorType:
         dtype = self.element()
         if not self.peek("["):
-            self.fail("'['")
+            self.fail("'['", f"a scalar is '{dtype}[]', any shape '{dtype}[...]'")
         axes: list[str | None] = []
         shape = self.shape(axes)
         value = self.nested_rule(self.content) if self.take("=") else None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from amanda.errors import ConversionError
+from amanda.errors import ConversionError, PluginBrokenError
 from amanda.mapping.routes.report import Conversion, Report
 from amanda.mapping.routes.route import Gap, GapMet, Route, RouteStep, gap_error
 
@@ -103,6 +103,12 @@ def run_mapper(
         return mapper.conversion(  # type: ignore[no-any-return]
             graph, to, keep_foreign=keep_foreign, gap_met=gap_met
         )
+    if not callable(getattr(mapper, "apply", None)):
+        raise PluginBrokenError(
+            "this is not a mapping",
+            expected="an object with apply(graph, to, keep_foreign=, gap_met=)",
+            got=type(mapper).__name__,
+        )
     report = Report(graph.namespace or "", to)
     try:
         made = mapper.apply(graph, to, keep_foreign=keep_foreign, gap_met=gap_met)
@@ -111,7 +117,7 @@ def run_mapper(
         if not report.gaps:
             raise
         made = mapper.apply(graph, to, keep_foreign=True, gap_met=gap_met)
-    return Conversion(made, report)
+    return Conversion._make((made, report))  # the caller checks what was returned
 
 
 def expect_no_gaps(done: Conversion, *, keep_foreign: bool) -> Graph:

@@ -56,9 +56,14 @@ def load(rules: RuleSet, path: Path) -> None:
     """Add the rules of a file to a set; none of them if one is faulty."""
     from amanda.files.text.syntax.plain_data import decode_text
 
-    if path.stat().st_size > MAX_TEXT:
-        raise LimitError("the file of rules is absurdly long", where=path)
-    data = path.read_bytes()
+    try:
+        if path.stat().st_size > MAX_TEXT:
+            raise LimitError("the file of rules is absurdly long", where=path)
+        data = path.read_bytes()
+    except OSError as error:
+        raise FormatError(
+            "the file of rules cannot be read", where=path, got=error.strerror
+        ) from error
     if path.suffix in BINARY:
         from amanda.mapping.rules import protobuf
 

@@ -152,6 +152,8 @@ class RuleSet:
 
     def function(self, call: _Call) -> _Call:
         """Declare a function that rule files can refer to by name."""
+        if not isinstance(getattr(call, "__name__", None), str):
+            raise UsageError("only a function with a name can be declared", got=call)
         self._expect_new(call.__name__, self.callables, "function")
         self.callables[call.__name__] = call
         return call

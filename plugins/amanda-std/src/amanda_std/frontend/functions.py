@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amanda.errors import ForeignPortError, InvalidTypeError, UsageError
+from amanda.errors import ForeignPortError, UsageError
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import FunctionRef
-from amanda.types import Sym, TensorType, Type, accepts, dims_equal, meet
+from amanda.types import DType, Sym, TensorType, Type, meet
 from amanda_std.engine.links import NAMESPACE
 from amanda_std.engine.literals import as_tensor, is_literal
 from amanda_std.engine.values import (
@@ -60,6 +60,15 @@ def call_function(
     ports = [a for a in map(_port_or_none, args) if a is not None]
     if ports and not is_types_only():
         return _add_call(function, args, inputs, settings, require_tracing(ports))
+    names = function.names(len(args))
+    annotations = function.annotated_types(names)
+    args = [
+        arg if annotations[name] is None else _as_array(arg, annotations[name])
+        for name, arg in zip(names, args, strict=True)
+    ]
+    function.expect_arguments(
+        {name: _type_or_none(arg) for name, arg in zip(names, args, strict=True)}
+    )
     if any(isinstance(a, Type | Typed) for a in args):
         args = list(map(_as_typed, args))
     return function.calling(len(args), inputs, settings)(*(args[i] for i in inputs))
@@ -67,6 +76,16 @@ def call_function(
 
 def _as_typed(value: Any) -> Any:
     return Typed(value) if isinstance(value, TensorType) else value
+
+
+def _type_or_none(value: Any) -> Type | None:
+    """The type of a type, an array or a value; None for others."""
+    if isinstance(value, Type):
+        return value
+    if isinstance(found := getattr(value, "type", None), Type):
+        return found
+    is_array = hasattr(value, "dtype") and hasattr(value, "shape")
+    return TensorType(DType.of(value), value.shape) if is_array else None
 
 
 def gradients_of_values(graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
@@ -262,44 +281,24 @@ def _convert_numbers(value: Any, type: Type | None) -> Any:
     return value
 
 
+def _as_array(value: Any, type: Type | None) -> Any:
+    converted = _convert_numbers(value, type)
+    return value if converted is value else converted.numpy()
+
+
 def _parameter_types(
     function: Function, rows: Sequence[tuple[str, Type | None, Type]]
 ) -> list[Type]:
     """The types of the parameters: annotations, checked against the arguments."""
+    function.expect_arguments({name: got for name, _, got in rows})
     found: list[Type] = []
-    symbols: dict[Any, tuple[Any, str]] = {}
-    for name, wanted, got in rows:
+    for _, wanted, got in rows:
         if not isinstance(wanted, TensorType) or not isinstance(got, TensorType):
             found.append(_without_content(got))
             continue
-        names_differ = wanted.axes and got.axes and wanted.axes != got.axes
-        fits = accepts(wanted, got) is not False and not names_differ
-        if not fits or not _check_symbol(symbols, name, wanted, got):
-            known = ", ".join(f"{s} = {d} of {n!r}" for s, (d, n) in symbols.items())
-            raise InvalidTypeError(
-                f"the function {function.name!r} does not take this",
-                where=f"argument {name!r}",
-                expected=f"{wanted}{f', where {known}' if known else ''}",
-                got=_without_content(got),
-                hint="change the value, or the annotation",
-            )
         is_open = not wanted.dtype.bits or not wanted.shape.has_rank
         found.append(_without_content(meet(wanted, got)) if is_open else wanted)
     return found
-
-
-def _check_symbol(
-    symbols: dict[Any, tuple[Any, str]], name: str, wanted: TensorType, got: TensorType
-) -> bool:
-    """Check that a symbol of several parameters stands for one dim."""
-    if not (wanted.shape.has_rank and got.shape.has_rank):
-        return True
-    for due, dim in zip(wanted.shape, got.shape, strict=True):
-        if isinstance(due, Sym) and not due.is_anonymous:
-            first, _ = symbols.setdefault(str(due), (dim, name))
-            if dims_equal(first, dim) is False:
-                return False
-    return True
 
 
 def _without_content(type: Type) -> Type:

@@ -1,0 +1,352 @@
+"""Checks of argument kinds, derived from the annotations of public functions.
+
+`check_arguments(globals())` at the end of a face wraps its functions, and the public
+methods and constructors of its classes. An argument of another kind than annotated is a
+UsageError before anything changes. The annotations are read on the first call; after
+that, an argument costs one lookup of its class.
+
+`checks_itself` marks functions whose bodies check their arguments, for speed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import re
+import sys
+import types
+import typing
+from collections import abc
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from functools import wraps
+from importlib import import_module
+from itertools import islice
+from numbers import Integral, Real
+from typing import Any, TypeVar, get_type_hints
+
+from amanda.errors import UsageError
+
+__all__ = [
+    "argument_check",
+    "argument_error",
+    "check_arguments",
+    "check_member",
+    "checks_itself",
+]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_OPERATORS = ("__init__", "__new__", "__call__", "__getitem__")
+_NUMBERS: dict[Any, Any] = {int: Integral, float: Real, complex: (Real, complex)}
+_CONFUSIONS = (TypeError, AttributeError, LookupError, ValueError)
+"""What code raises that meets elements of a wrong kind."""
+_SHOWN = 1000  # elements of a collection that an explanation looks at
+_MARK = "_checks_its_arguments"
+
+
+def checks_itself(function: _Function) -> _Function:
+    """Leave a function or class as it is: it checks its arguments itself."""
+    setattr(function, _MARK, True)
+    return function
+
+
+def check_arguments(face: MutableMapping[str, Any], *late: str) -> None:
+    """Check the arguments of the public functions and classes of a module.
+
+    `late` names modules that annotations refer to and that are imported on first use.
+    """
+    for name in face["__all__"]:
+        face[name] = check_member(face[name], *late)
+
+
+def check_member(member: Any, *late: str) -> Any:
+    """The function with checks of its arguments; a class receives them in place."""
+    if inspect.isfunction(member):
+        return _checked(member, _Signature(member, member.__name__, 0, late))
+    if inspect.isclass(member):
+        _check_class(member, late)
+    return member
+
+
+def argument_check(function: Callable[..., Any], *late: str) -> Callable[..., None]:
+    """The check alone, called as the method is: for bodies that check rarely."""
+    who = ".".join(function.__qualname__.split(".")[-2:]).removesuffix(".__init__")
+    return _Signature(function, who, 1, late).check
+
+
+def argument_error(
+    who: str, parameter: str, expected: str, got: object, hint: str | None = None
+) -> UsageError:
+    """The error of an argument of the wrong kind."""
+    return UsageError(
+        f"{who} does not take this argument",
+        where=f"argument {parameter!r}",
+        expected=expected,
+        got=_describe(got),
+        hint=hint,
+    )
+
+
+def _describe(value: object) -> str:
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        text = repr(value)
+        text = text if len(text) <= 60 else f"{text[:60]}..."
+        return "None" if value is None else f"{type(value).__name__} {text}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return type(value).__name__
+
+
+def _check_class(cls: type, late: Sequence[str]) -> None:
+    """Check the arguments of the methods of a class, also of its private bases."""
+    if issubclass(cls, BaseException) or getattr(cls, "_is_protocol", False):
+        return
+    if _MARK in vars(cls):
+        return
+    type.__setattr__(cls, _MARK, True)
+    bases = cls.__mro__[1:]
+    for base in filter(_is_public, bases):
+        _check_class(base, late)
+    for name in dir(cls):
+        home = next((base for base in cls.__mro__ if name in vars(base)), object)
+        is_own = home is cls or (_is_ours(home) and not _is_public(home))
+        if is_own and (not name.startswith("_") or name in _OPERATORS):
+            _check_method(cls, name, vars(home)[name], late)
+
+
+def _check_method(cls: type, name: str, member: Any, late: Sequence[str]) -> None:
+    is_bound = isinstance(member, staticmethod | classmethod)
+    function = member.__func__ if is_bound else member
+    if not inspect.isfunction(function):
+        return
+    is_maker = name in _OPERATORS[:2]
+    who = cls.__name__ if is_maker else f"{cls.__name__}.{name}"
+    skip = 0 if isinstance(member, staticmethod) and not is_maker else 1
+    checked = _checked(function, _Signature(function, who, skip, late))
+    if checked is not function:
+        type.__setattr__(cls, name, type(member)(checked) if is_bound else checked)
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == "amanda"
+
+
+def _is_public(cls: type) -> bool:
+    face = sys.modules.get(cls.__module__.rpartition(".")[0])
+    return _is_ours(cls) and cls.__name__ in getattr(face, "__all__", ())
+
+
+def _checked(function: Any, signature: _Signature) -> Any:
+    """The function behind a check of its arguments, if it has any."""
+    if hasattr(function, _MARK) or not signature.has_arguments:
+        return function
+    ordered, named = signature.ordered, signature.named
+    is_generator = inspect.isgeneratorfunction(function)
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        for value, kind in zip(args, ordered, strict=False):
+            if value.__class__ not in kind:
+                kind.check(value)
+        if kwargs:
+            for name, value in kwargs.items():
+                if name in named and value.__class__ not in named[name]:
+                    named[name].check(value)
+        if len(args) > len(ordered):
+            signature.check_rest(args)
+        if is_generator:
+            return signature.iterate(args, kwargs)
+        try:
+            return function(*args, **kwargs)
+        except _CONFUSIONS as error:
+            signature.explain(error, args, kwargs)
+            raise
+
+    setattr(checked, _MARK, True)
+    return checked
+
+
+class _Signature:
+    """The kinds of the parameters of a function, read from it on first use."""
+
+    def __init__(self, function: Any, who: str, skip: int, late: Sequence[str]) -> None:
+        function = inspect.unwrap(function)
+        self._function, self.who = function, who
+        self._skip, self._late = skip, late
+        self._hints: dict[str, Any] | None = None
+        self._rest: _Kind | None = None
+        code = function.__code__
+        count = code.co_argcount
+        names = code.co_varnames[: count + code.co_kwonlyargcount]
+        self.has_arguments = bool(
+            len(names) > skip or code.co_flags & inspect.CO_VARARGS
+        )
+        kinds = [_Kind(self, name, i < skip) for i, name in enumerate(names)]
+        self.ordered = kinds[:count]
+        self.named = dict(zip(names, kinds, strict=True))
+        if code.co_flags & inspect.CO_VARARGS:
+            self._rest = _Kind(self, code.co_varnames[len(names)], False)
+
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        """Check the arguments of a call."""
+        for value, kind in zip(args, self.ordered, strict=False):
+            kind.check(value)
+        for name, value in kwargs.items():
+            self.named[name].check(value)
+
+    def iterate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+        """What a generator function yields."""
+        try:
+            yield from self._function(*args, **kwargs)
+        except _CONFUSIONS as error:
+            self.explain(error, args, kwargs)
+            raise
+
+    def explain(
+        self, error: Exception, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Raise UsageError if elements of an argument are of the wrong kind."""
+        names = [kind.name for kind in self.ordered]
+        given = list(zip(names, args, strict=False))[self._skip :]
+        if self._rest is not None:
+            given += [(self._rest.name, value) for value in args[len(names) :]]
+        for name, value in (*given, *kwargs.items()):
+            wanted = self.annotation(name)
+            if not fits_deeply(value, wanted):
+                expected = describe_annotation(wanted)
+                raise argument_error(self.who, name, expected, value) from error
+
+    def check_rest(self, args: Sequence[Any]) -> None:
+        """Check the arguments behind the positional parameters."""
+        if self._rest is not None:
+            for value in args[len(self.ordered) :]:
+                self._rest.check(value)
+
+    def annotation(self, name: str) -> Any:
+        """The annotation of a parameter; Any if there is none."""
+        if self._hints is None:
+            names = _Names(self._function.__globals__, self._late)
+            self._hints = get_type_hints(self._function, {}, names)
+        return self._hints.get(name, Any)
+
+    def default(self, name: str) -> Any:
+        found = inspect.signature(self._function).parameters[name].default
+        return _NOTHING if found is inspect.Parameter.empty else found
+
+
+_NOTHING = object()
+
+
+class _Names(dict[str, Any]):
+    """The names of a module, and those that it imports for type checkers only."""
+
+    def __init__(self, scope: Mapping[str, Any], late: Sequence[str]) -> None:
+        super().__init__(scope)
+        self._late = late
+
+    def __getitem__(self, name: str) -> Any:
+        found = super().__getitem__(name)  # an alias may be text
+        return typing.ForwardRef(found) if isinstance(found, str) else found
+
+    def __missing__(self, name: str) -> Any:
+        if hasattr(builtins, name):
+            raise KeyError(name)
+        package = self.get("__name__", "").rpartition(".")[0]
+        ours = [n for n in list(sys.modules) if n.startswith("amanda")]
+        near = [n for n in ours if n.startswith(package)]
+        for home in (*self._late, *near, "collections.abc", *ours):
+            module = import_module(home)
+            if name in vars(module):
+                return vars(module)[name]
+        return Any
+
+
+class _Kind(set[type]):
+    """The annotation of a parameter, and the classes that are known to satisfy it."""
+
+    __slots__ = ("_is_any", "_signature", "name")
+
+    def __init__(self, signature: _Signature, name: str, is_any: bool) -> None:
+        self._signature, self.name, self._is_any = signature, name, is_any
+
+    def check(self, value: Any) -> None:
+        """Raise UsageError unless the value is of the annotated kind."""
+        wanted = Any if self._is_any else self._signature.annotation(self.name)
+        if not satisfies(value, wanted):
+            if value is self._signature.default(self.name):
+                return
+            who, expected = self._signature.who, describe_annotation(wanted)
+            hint = getattr(wanted, "argument_hint", None)
+            raise argument_error(who, self.name, expected, value, hint)
+        if value.__class__ is not type and "Literal" not in str(wanted):
+            self.add(value.__class__)
+
+
+def satisfies(value: Any, wanted: Any) -> bool:
+    """Whether a value is of an annotated kind; elements are not looked at."""
+    if wanted is Any or isinstance(wanted, TypeVar):
+        return True
+    if wanted is None:
+        return value is None
+    origin = typing.get_origin(wanted)
+    words = typing.get_args(wanted)
+    if origin in (typing.Union, types.UnionType):
+        return any(satisfies(value, word) for word in words)
+    if origin is typing.Literal:
+        return any(value is w or (type(value) is type(w) and value == w) for w in words)
+    if origin in (typing.Annotated, typing.Final):
+        return satisfies(value, words[0])
+    return _is_instance(value, wanted if origin is None else origin)
+
+
+def _is_instance(value: Any, wanted: Any) -> bool:
+    if not isinstance(wanted, type):
+        return True
+    if wanted in _NUMBERS:
+        return isinstance(value, _NUMBERS[wanted])
+    if isinstance(value, str | bytes | bytearray) and wanted in _COLLECTIONS:
+        return False  # a text is not meant as a collection of letters
+    try:
+        return isinstance(value, wanted)
+    except TypeError:  # a protocol that cannot be checked at run time
+        return True
+
+
+def fits_deeply(value: Any, wanted: Any) -> bool:
+    """Whether a value is of an annotated kind, its elements and members too."""
+    origin, words = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin in (typing.Union, types.UnionType):
+        return any(fits_deeply(value, word) for word in words)
+    if not satisfies(value, wanted):
+        return False
+    kind = wanted if origin is None else origin
+    if getattr(kind, "_is_protocol", False):
+        members = (*vars(kind), *inspect.get_annotations(kind))
+        names = [name for name in members if not name.startswith("_")]
+        return all(hasattr(value, name) for name in names)
+    if isinstance(value, Mapping) and len(words) == 2:
+        items = value.items()
+        rows = [pair for item in items for pair in zip(item, words, strict=True)]
+    elif kind is tuple and words[-1:] != (Ellipsis,):
+        if words and len(value) != len(words):
+            return False
+        rows = list(zip(value, words, strict=False))
+    elif isinstance(value, abc.Iterable) and not isinstance(value, abc.Iterator):
+        rows = [(each, word) for word in words[:1] for each in islice(value, _SHOWN)]
+    else:
+        return True
+    return all(fits_deeply(each, word) for each, word in rows)
+
+
+_COLLECTIONS = (abc.Sequence, abc.Iterable, abc.Collection, abc.Set, abc.Container)
+
+
+def describe_annotation(wanted: Any) -> str:
+    """An annotation as messages show it."""
+    if wanted is None or wanted is type(None):
+        return "None"
+    words = typing.get_args(wanted)
+    if typing.get_origin(wanted) in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(describe_annotation, words)))
+    if isinstance(wanted, type) and not words:
+        return wanted.__name__
+    return re.sub(r"\b[\w.]+\.(?=\w)", "", str(wanted))
