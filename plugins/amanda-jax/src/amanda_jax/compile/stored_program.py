@@ -15,6 +15,9 @@ import numpy as np
 __all__ = ["load_program", "serialize_program"]
 
 
+_CONSTANTS = attrgetter("_params.const_args")  # of JAX
+
+
 def serialize_program(compiled: Any) -> tuple[bytes, dict[str, Any]]:
     """The bytes of a `jax.stages.Compiled`, and the facts that loading it needs.
 
@@ -23,7 +26,7 @@ def serialize_program(compiled: Any) -> tuple[bytes, dict[str, Any]]:
     parts = ("host_callbacks", "keepalive", "ordered_effects", "unordered_effects")
     if any(getattr(unloaded, part) for part in parts):
         raise ValueError("a program with callbacks cannot be stored")
-    if unloaded.mut is not None or compiled._params.const_args:
+    if unloaded.mut is not None or _CONSTANTS(compiled):
         raise ValueError("a program with references or constants of its own")
     executable = compiled.runtime_executable()
     content = executable.client.serialize_executable(executable)
