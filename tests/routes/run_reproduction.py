@@ -1,0 +1,65 @@
+"""Runs one reproduction of a fault, and prints the peak of its memory.
+
+    python run_reproduction.py FILE [ARGUMENT...]
+
+A script is executed; a model is loaded and, unless the argument is `load`, run. The
+scripts use some names of earlier versions, which are provided here. The exit code is 3
+after an AmandaError.
+"""
+
+from __future__ import annotations
+
+import resource
+import runpy
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import amanda
+from amanda.cli import run_command_line
+
+
+def provide(module: str, **names: Any) -> None:
+    made = sys.modules.setdefault(module, ModuleType(module))
+    made.__dict__.update(names)
+
+
+def provide_earlier_names() -> None:
+
+    provide("amanda.cli.calls", answered=run_command_line)
+    provide("amanda.cli.ops", dictionary_of=lambda name: None)
+    none = ModuleType("verdict")
+    none.__dict__["problems"] = []
+    provide("amanda.dictionary.validation", verdict=lambda *_: none)
+
+
+def run_model(path: Path, only_load: bool) -> None:
+    graph = amanda.load(path)
+    if not only_load:
+        space = graph.namespace or ""
+        amanda.run(graph, [], backend="stablehlo" if "stablehlo" in space else "numpy")
+
+
+def main(path: Path) -> int:
+    provide_earlier_names()
+    try:
+        if path.suffix == ".py":
+            sys.argv = sys.argv[1:]
+            runpy.run_path(str(path), run_name="__main__")
+        else:
+            run_model(path, sys.argv[2:] == ["load"])
+    except amanda.AmandaError as error:
+        print(f"AmandaError: {error}")
+        return 3
+    finally:
+        peaks = [
+            resource.getrusage(who).ru_maxrss
+            for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        ]
+        print(f"peak {max(peaks) >> 10} MB", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
