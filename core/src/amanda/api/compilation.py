@@ -69,19 +69,35 @@ def run(
 ) -> dict[Any, Any]:
     """Run a graph on `feeds`; returns a dict of its results, in order.
 
+    Feeds are a list in the order of the inputs, or a dict by name or by handle.
     `targets` are names of results or ops, ops, or values of the graph. Only what they
     need is run and fed, and they are the keys of the dict.
     """
     host = host or host_in_use()
     keys = None
     if targets is not None:
-        from amanda.backend import target_of
+        from amanda.backend import feeds_by_key, target_of
 
         keys = list(targets)
         values = [target_of(graph, target) for target in keys]
-        graph = graph.clone(values)
+        memo: dict[Any, Any] = {}
+        source, graph = graph, graph.clone(values, memo=memo)
+        if isinstance(feeds, Mapping):
+            feeds = feeds_by_key(feeds, lambda key: _key_in_part(key, source, memo))
     compiled = _compile_or_reuse(graph, backend, device, fallback, host, options, keys)
     return compiled(feeds)
+
+
+def _key_in_part(key: Any, graph: Graph, memo: Mapping[Any, Any]) -> Any:
+    """The key of a feed in the part of a graph that targets need."""
+    from amanda.backend import fed_parameter, parameter_key
+
+    port = fed_parameter(key)
+    if port is None:
+        return key
+    if port.graph is not graph:
+        raise UsageError(f"the handle {port} is of another graph")
+    return parameter_key(memo.get(port, port))
 
 
 def _compile_or_reuse(

@@ -17,7 +17,7 @@ from amanda.backend._fallback import (
     split_graph,
     unsupported_ops_error,
 )
-from amanda.backend._feeds import feed_faults
+from amanda.backend._feeds import feed_faults, feeds_by_key
 from amanda.backend._guarded import GuardedBackend
 from amanda.backend._lowering import Lowered, lower_for_backend, stable_form
 from amanda.backend._partition import Piece, extract_graph, partition
@@ -29,7 +29,7 @@ from amanda.backend._protocols import (
     consumes,
     refusals,
 )
-from amanda.backend._targets import target_of
+from amanda.backend._targets import fed_parameter, parameter_key, target_of
 from amanda.backend._value_lookup import ValueLookup
 
 __all__ = [
@@ -51,7 +51,10 @@ __all__ = [
     "cache_key",
     "lower_for_backend",
     "stable_form",
+    "fed_parameter",
     "feed_faults",
+    "feeds_by_key",
+    "parameter_key",
     "partition",
     "refusals",
     "split_graph",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from amanda.backend._feeds import Feeds
 from amanda.backend._protocols import Executable, FeedSlot, Key
 from amanda.backend._results import copy_if_shared, copy_into_out, expect_out
+from amanda.backend._targets import fed_parameter, parameter_key
 from amanda.current_host import NamedPlugin, Plugin, PluginCall
 from amanda.errors import BackendError, PluginBrokenError, UsageError
 from amanda.tensors import Tensor
@@ -67,7 +68,7 @@ class Compiled:
             (port.name, value.type if value is not None else None)
             for port, value in results
         )
-        self._feeds = Feeds(self.inputs)
+        self._feeds = Feeds(self.inputs, self._feed_key)
         self._files = tuple(_mapped_files(graph))
         self._slots = [slot.key for slot in self.outputs]
         self._keys = self._slots if keys is None else list(keys)
@@ -115,10 +116,23 @@ class Compiled:
         """The same executable for another caller; the state of calls is not shared."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin._feeds = Feeds(self.inputs)
+        twin._feeds = Feeds(self.inputs, twin._feed_key)
         twin._keys = self._slots if keys is None else list(keys)
         twin._find, twin._last = find, None
         return twin
+
+    def _feed_key(self, key: Any) -> Any:
+        """The key of an input, which may be given by its handle."""
+        port = fed_parameter(key)
+        if port is None:
+            return key
+        known = getattr(self._find, "is_compiled", None)
+        if known is not None and not known(port.graph):
+            raise UsageError(
+                f"the handle {port} is of another graph",
+                hint="feed handles of the graph that was compiled, or names",
+            )
+        return parameter_key(port)
 
     def bind(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Key, Any]:
         """The feed of each input, by key; an error lists all that do not match."""

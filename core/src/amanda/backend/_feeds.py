@@ -6,7 +6,7 @@ call are not checked again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from operator import attrgetter
 from typing import Any
@@ -23,7 +23,7 @@ from amanda.types import (
     Type,
 )
 
-__all__ = ["Feeds", "feed_faults"]
+__all__ = ["Feeds", "feed_faults", "feeds_by_key"]
 
 _LISTS = (list, tuple)
 _FORM = attrgetter("dtype", "shape")
@@ -37,11 +37,16 @@ _HOLDERS: tuple[tuple[type[Type], type, str], ...] = (
 class Feeds:
     """The inputs of a compiled graph. Thread-safe."""
 
-    __slots__ = ("_count", "_forms", "_keys", "slots")
+    __slots__ = ("_count", "_forms", "_key_of", "_key_set", "_keys", "slots")
 
-    def __init__(self, slots: Sequence[FeedSlot]) -> None:
+    def __init__(
+        self, slots: Sequence[FeedSlot], key_of: Callable[[Any], Any] | None = None
+    ) -> None:
         self.slots = tuple(slots)
+        self._key_of = key_of
+        """Converts a handle of an input to its key."""
         self._keys = tuple(slot.key for slot in slots)
+        self._key_set = frozenset(self._keys)
         self._count = len(self._keys)
         self._forms: list[tuple[Any, Any]] | None = None
         """Dtypes and shapes of the last valid feeds; None if unknown."""
@@ -49,8 +54,10 @@ class Feeds:
     def bind(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Key, Any]:
         """The feed of each input, by key; an error lists all that do not match."""
         if feeds.__class__ is dict:
-            if (*feeds,) == self._keys and self._are_as_before(feeds.values()):
-                return feeds.copy()
+            if feeds.keys() == self._key_set:  # by hash: handles are never compared
+                values = [feeds[key] for key in self._keys]
+                if self._are_as_before(values):
+                    return dict(zip(self._keys, values, strict=False))
         elif (
             feeds.__class__ in _LISTS
             and len(feeds) == self._count
@@ -84,7 +91,7 @@ class Feeds:
         self, feeds: Mapping[Any, Any] | Sequence[Any]
     ) -> dict[Any, Any]:
         if isinstance(feeds, Mapping):
-            return dict(feeds)
+            return feeds_by_key(feeds, self._key_of) if self._key_of else dict(feeds)
         if not isinstance(feeds, list | tuple):
             raise UsageError(
                 "feeds are a dict by name, or a list in the order of the inputs",
@@ -100,6 +107,19 @@ class Feeds:
         return UsageError(
             "the feeds do not match the graph", expected=inputs, problems=problems
         )
+
+
+def feeds_by_key(
+    feeds: Mapping[Any, Any], key_of: Callable[[Any], Any]
+) -> dict[Any, Any]:
+    """Feeds with the keys of inputs in the place of handles."""
+    given: dict[Any, Any] = {}
+    for key, value in feeds.items():
+        place = key_of(key)
+        if place in given:
+            raise UsageError(f"the input {place!r} is fed twice")
+        given[place] = value
+    return given
 
 
 def feed_faults(slots: Sequence[FeedSlot], given: Mapping[Any, Any]) -> list[str]:

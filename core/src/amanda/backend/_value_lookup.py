@@ -57,7 +57,7 @@ class ValueLookup:
                 f"it is inside {graph.label}, which may run any number of times",
                 hint="make it a result of what holds it, or put a probe on it",
             )
-        if not self._is_compiled(graph):
+        if not self.is_compiled(graph):
             raise _invalid(
                 port,
                 "its graph is another one, or was changed since it was compiled",
@@ -79,7 +79,8 @@ class ValueLookup:
             )
         return keys, compiled
 
-    def _is_compiled(self, graph: Graph) -> bool:
+    def is_compiled(self, graph: Graph) -> bool:
+        """Whether a graph has the structure of the compiled one."""
         if graph.digest() in self._digests:
             return True
         try:

@@ -21,6 +21,9 @@ from amanda.graph._port import (
     InputPort,
     OutputPort,
     Parameter,
+    TracedValue,
+    ValueLike,
+    value_port,
 )
 from amanda.graph._select import Ops
 
@@ -41,12 +44,15 @@ __all__ = [
     "OutputPort",
     "Parameter",
     "Provenance",
+    "TracedValue",
+    "ValueLike",
     "bulk",
     "constant_fault",
     "content_faults",
     "copy_ops",
     "is_version",
     "snap",
+    "value_port",
 ]
 
 check_arguments(globals(), "amanda.types", "amanda.tensors")

@@ -6,6 +6,7 @@ import gc
 from types import TracebackType
 from typing import Any
 
+from amanda.errors import GoneError
 from amanda.graph._port import OutputPort
 
 
@@ -36,9 +37,16 @@ class bulk:  # noqa: N801  (used as a statement: `with bulk():`)
 
 
 def snap(handles: Any) -> Any:
-    """Resolve every value handle in nested lists, tuples and dicts."""
+    """Resolve every value handle in nested lists, tuples and dicts.
+
+    A handle whose op is gone without a replacement is returned as it was;
+    `port.resolve()` raises GoneError for it.
+    """
     if isinstance(handles, OutputPort):
-        return handles.resolve()
+        try:
+            return handles.resolve()
+        except GoneError:
+            return handles
     if isinstance(handles, dict):
         return {key: snap(value) for key, value in handles.items()}
     if isinstance(handles, list | tuple):

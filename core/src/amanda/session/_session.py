@@ -7,7 +7,15 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.api.compilation import compile, copy_for_backend
-from amanda.backend import FeedSlot, Key, feed_faults, target_of
+from amanda.backend import (
+    FeedSlot,
+    Key,
+    fed_parameter,
+    feed_faults,
+    feeds_by_key,
+    parameter_key,
+    target_of,
+)
 from amanda.errors import UsageError
 from amanda.graph import Graph, Parameter
 from amanda.host import host_in_use
@@ -196,6 +204,8 @@ class Session:
                     hint="name those that changed: feeds={name: value}",
                 )
             feeds = dict(zip(self._keys.values(), given, strict=False))
+        else:
+            feeds = feeds_by_key(feeds, self._feed_key)
         ports = {key: port for port, key in self._keys.items()}
         self._expect_fit(feeds, ports.values())
         changed = self._always
@@ -208,6 +218,11 @@ class Session:
         stale = [p for p in self._values if self._masks[p.op] & changed]
         for port in stale:
             del self._values[port]
+
+    def _feed_key(self, key: Any) -> Any:
+        """The key of an input, which may be given by its handle."""
+        port = fed_parameter(key)
+        return key if port is None else parameter_key(self._find_value(port))  # type: ignore[arg-type]
 
     def _expect_fit(
         self, feeds: Mapping[Any, Any], ports: Iterable[OutputPort]
