@@ -87,6 +87,8 @@ def first_shapes() -> Iterator[By]:
     yield By("Clip", 5, [X], {**HINT, "min": -0.5, "max": 0.75}, [clipped])
     yield By("Reshape", 4, [X], {**HINT, "shape": [0, -1]}, [X.reshape(2, 12)])
     yield By("Concat", 3, [X, X], {}, [np.concatenate([X, X], 1)])
+    padded = np.pad(X, ((0, 1), (0, 0), (2, 0)), constant_values=0.5)
+    yield By("Pad", 1, [X], {"paddings": [0, 0, 2, 1, 0, 0], "value": 0.5}, [padded])
     yield By("Cast", 5, [X], {"to": "INT64"}, [X.astype("int64")])
     numbers = [np.float32([v]) for v in (3, 1)]
     yield By("Tile", 5, [X, *numbers], {}, [np.tile(X, (1, 3, 1))])

@@ -415,6 +415,8 @@ class Operation:
             if p.kind.role == SHAPE_ARG:
                 known = to_dims(a)
                 if is_static(known):
+                    if p.name == "axes" and type(known) is int:
+                        known = (known,)  # mappings expect a list of axes
                     if known != p.default:
                         stored[p.name] = known
                     inputs.append(None)

@@ -15,7 +15,7 @@ from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import UNKNOWN
 from amanda_std.runtime.containers import expect_kind, without_content
 
-_NO_GRADIENT = "gradients do not go through optionals"
+_NO_GRADIENT = "gradients flow only through elements known before the run"
 
 
 @primitive(numpy_only=True)

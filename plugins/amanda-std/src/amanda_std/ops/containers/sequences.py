@@ -26,7 +26,7 @@ from amanda_std.ops.tensor.manipulation import concat, split
 from amanda_std.ops.tensor.shape import expand_dims, squeeze
 from amanda_std.runtime.containers import expect_kind, join_types
 
-_NO_GRADIENT = "the elements of this sequence are known at run time only"
+_NO_GRADIENT = "gradients flow only through elements known before the run"
 _SCALAR = TensorType("int64", [])
 
 

@@ -12,7 +12,7 @@ from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.traits import Trait
 from amanda_std.runtime.containers import expect_kind, without_content
 
-_NO_GRADIENT = "gradients do not go through tuples"
+_NO_GRADIENT = "gradients flow only through elements known before the run"
 
 
 @primitive(numpy_only=True)
