@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 try:
-    from tools import python_floor, test_runs
+    from tools import python_floor, run, test_runs
 finally:
     sys.path.remove(str(ROOT))
 
@@ -84,6 +85,44 @@ def test_a_blocked_framework_is_not_imported(tmp_path: Path) -> None:
         text=True,
     )
     assert "ModuleNotFoundError: import of this_is_blocked halted" in done.stderr
+
+
+# -- what a user sees ----------------------------------------------------------------
+
+
+OUTPUT = """
+import sys, time
+print("=== run 2 of 3: core ===")
+print("." * 72, "[ 40%]")
+time.sleep(1.2)
+print("===== 7 passed, 2 skipped in 1.2s =====")
+print("=== run 3 of 3: other ===")
+print("1 failed, 3 passed in 0.5s")
+sys.exit(1)
+"""
+
+
+def test_a_step_shows_progress_counts_and_failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "PATIENCE", 0.1)
+    log = tmp_path / "logs" / "step.log"
+    assert run.step("[1/1] tests", log, sys.executable, "-c", OUTPUT) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "[1/1] tests"
+    assert "[1/1] tests: run 2 of 3: core, 40%, 1 s" in lines
+    last = next(line for line in lines if "passed" in line)
+    assert re.fullmatch(r"\[1/1\] tests: 10 passed, 2 skipped, 1 failed, \d+ s", last)
+    assert lines[-1] == f"failed: {log} has all of its output"
+    assert "run 3 of 3: other" in log.read_text(encoding="utf-8")
+
+
+def test_the_commands_are_documented() -> None:
+    assert run.main.__module__ == "tools.run"
+    with pytest.raises(SystemExit, match="tests --quick"):
+        run.main(["test"])
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "`tools/run.py tests --quick`" in readme
 
 
 # -- the oldest Python ---------------------------------------------------------------

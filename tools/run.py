@@ -50,7 +50,10 @@ class Progress:
     def __init__(self, title: str) -> None:
         self._title = title
         self._began = time.monotonic()
-        self._state = ""
+        self.run = ""
+        """Which of several runs of tests it is."""
+        self.share = ""
+        """How much of it is done."""
         self._lines = sys.stdout.isatty()
         self._shown = self._began
         self._over = threading.Event()
@@ -59,10 +62,6 @@ class Progress:
     def start(self) -> None:
         self._print(self._title, end="" if self._lines else "\n")
         self._thread.start()
-
-    def note(self, state: str) -> None:
-        """Set what is shown beside the title."""
-        self._state = state
 
     def end(self, outcome: str) -> None:
         self._over.set()
@@ -75,18 +74,18 @@ class Progress:
             now = time.monotonic()
             if self._lines or now - self._shown > PATIENCE:
                 self._shown = now
-                told = f"{self._state}, " if self._state else ""
-                line = f"{self._title}: {told}{now - self._began:.0f} s"
+                parts = [self.run, self.share, f"{now - self._began:.0f} s"]
+                line = f"{self._title}: {', '.join(filter(None, parts))}"
                 self._print(line, end="" if self._lines else "\n")
 
     def _print(self, line: str, end: str) -> None:
         print(f"\r\x1b[K{line}" if self._lines else line, end=end, flush=True)
 
 
-def step(title: str, log: Path, *command: str | Path) -> None:
+def step(title: str, log: Path, *command: str | Path) -> int:
     """Run a command in the root folder; its output goes to a file.
 
-    If it fails, the end of the output is printed, and the process ends with its code.
+    If it fails, the end of the output is printed. Returns its exit code.
     """
     # no background downloads of newer seed packages
     settings = {**os.environ, "VIRTUALENV_NO_PERIODIC_UPDATE": "1"}
@@ -95,8 +94,9 @@ def step(title: str, log: Path, *command: str | Path) -> None:
     progress.start()
     log.parent.mkdir(exist_ok=True)
     summary: dict[str, int] = {}
-    with log.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen(
+    with (
+        log.open("w", encoding="utf-8") as output,
+        subprocess.Popen(
             [str(c) for c in command],
             cwd=ROOT,
             env=settings,
@@ -105,27 +105,33 @@ def step(title: str, log: Path, *command: str | Path) -> None:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-        )
+        ) as process,
+    ):
         assert process.stdout is not None
         for line in process.stdout:
             output.write(line)
             _watch(line, progress, summary)
-    code = process.wait()
+    code = process.returncode
     counts = ", ".join(f"{number} {what}" for what, number in summary.items())
     progress.end(counts or ("done" if code == 0 else "failed"))
     if code:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         print(*lines[-TAIL:], f"failed: {log} has all of its output", sep="\n")
+    return code
+
+
+def set_up(title: str, log: Path, *command: str | Path) -> None:
+    """Run a step that the others need; the process ends if it fails."""
+    if code := step(title, log, *command):
         raise SystemExit(code)
 
 
 def _watch(line: str, progress: Progress, summary: dict[str, int]) -> None:
     """Follow the output of pytest, and of `tools/test_runs.py`."""
     if run := re.match(r"=+ (run \d+ of \d+: .*?) =*$", line):
-        progress.note(run[1])
+        progress.run, progress.share = run[1], ""
     if done := re.search(r"\[ *(\d+)%\]$", line.rstrip()):
-        before = progress._state.rpartition(" at ")[0] or progress._state
-        progress.note(f"{before} at {done[1]}%" if before else f"at {done[1]}%")
+        progress.share = f"{done[1]}%"
     if re.search(r"\d (passed|failed|skipped|error).* in [\d.]+", line):
         for number, what in re.findall(r"(\d+) (passed|failed|skipped|errors?)", line):
             summary[what] = summary.get(what, 0) + int(number)
@@ -147,9 +153,9 @@ def main_job() -> None:
     python = environment(4)
     pip = (python, "-m", "pip", "install", "--disable-pip-version-check")
     log = ENVIRONMENT / "install.log"
-    step("[2/4] build tools", log, *pip, "hatchling>=1.27", "editables>=0.5")
+    set_up("[2/4] build tools", log, *pip, "hatchling>=1.27", "editables>=0.5")
     title = "[3/4] Amanda, numpy, jax and onnxruntime"
-    step(title, log, python, "tools/dists.py", "run-time", *RUNTIME)
+    set_up(title, log, python, "tools/dists.py", "run-time", *RUNTIME)
     print("[4/4] the main job: a model of ONNX on three backends\n", flush=True)
     done = subprocess.run([python, "examples/main_job.py"], cwd=ROOT, check=False)
     if done.returncode:
@@ -171,11 +177,15 @@ def tests(arguments: Sequence[str]) -> None:
     python = environment(count)
     log = ENVIRONMENT / "tox.log"
     pip = (python, "-m", "pip", "install", "--disable-pip-version-check")
-    step(f"[2/{count}] test runner tox", log, *pip, "tox>=4.29")
+    set_up(f"[2/{count}] test runner tox", log, *pip, "tox>=4.29")
+    failed = []
     for i, name in enumerate(names, start=3):
         title = f"[{i}/{count}] {name}: {STEPS[name]}"
         tox = (python, "-m", "tox", "run", "-e", name, "--colored", "no")
-        step(title, ROOT / ".tox" / f"{name}.log", *tox, "--", *rest)
+        if step(title, ROOT / ".tox" / f"{name}.log", *tox, "--", *rest):
+            failed.append(name)
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
     print("all is well")
 
 
