@@ -7,11 +7,8 @@ its metadata.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib import metadata
-from importlib.resources import files
 from typing import NamedTuple
 
 __all__ = [
@@ -43,6 +40,9 @@ class Addon(NamedTuple):
 @cache
 def known_addons() -> tuple[Addon, ...]:
     """Every entry point in `addons.json`."""
+    import json
+    from importlib.resources import files
+
     text = files("amanda").joinpath("addons.json").read_text(encoding="utf-8")
     return tuple(
         Addon(**{**row, "suffixes": tuple(row.get("suffixes", ()))})
@@ -103,6 +103,8 @@ def _steps_from(path: str) -> Iterator[tuple[Addon, str, bool]]:
 
 
 def _is_installed(dist: str) -> bool:
+    from importlib import metadata
+
     try:
         metadata.version(dist)
     except metadata.PackageNotFoundError:
