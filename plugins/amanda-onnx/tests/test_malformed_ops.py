@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import amanda
 from amanda.errors import ConversionError, NamespaceError
+from amanda.types import SequenceType, TensorType
 from amanda_onnx.format import Format
 
 F, I = TensorProto.FLOAT, TensorProto.INT64  # noqa: E741
@@ -83,6 +84,8 @@ CASES = {
     "kernels of another rank": (
         ("ConvTranspose", [X, [3, 3, 3]]), "spatial", {"auto_pad": "SAME_UPPER"},
     ),
+    "pads of a number": (("Pad", [[2]], (np.int64(1),)), "pads is no list"),
+    "k that is no integer": (("TopK", [[3]], ([np.nan],), 2), "no whole number"),
     "DFT of a number": (("DFT", [[]], (), 1, 17), "axis"),
     "heads of a number": (("Attention", [[], [], []], (), 1, 23), "axes"),
 }  # fmt: skip
@@ -119,6 +122,18 @@ def test_an_invalid_tree_is_a_gap(change):
 def test_the_tree_itself_is_valid():
     graph = graph_of("TreeEnsembleRegressor", [[1, 2]], domain="ai.onnx.ml", **TREE)
     amanda.convert(graph, "amanda/std/1")
+
+
+def test_an_op_without_a_type_is_a_gap():
+    graph = amanda.Graph("amanda/onnx/18")
+    graph.result(graph.add(None, [graph.parameter(name="x")]).output)
+    refused(graph)
+
+
+def test_a_sequence_is_no_tensor():
+    graph = graph_of("Resize", [X, None], (np.float32([1, 1, 2, 2]),))
+    graph.parameters[0].type = SequenceType(TensorType("float32", [2]))
+    assert "a tensor is expected" in refused(graph)
 
 
 @pytest.mark.parametrize("version", ["1.5", "1rc1"])

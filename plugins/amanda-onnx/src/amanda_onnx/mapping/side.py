@@ -131,6 +131,8 @@ class OnnxSide(PlainSide):
         self, op: Op, inputs: Sequence[Type | None]
     ) -> Sequence[Type | None]:
         """The types of a body's parameters, which models may omit, by its inputs."""
+        if self.fault(op) is not None:
+            return []
         if op.type == "Loop":
             return [*_LOOP_TYPES, *map(_dtype_only, inputs[2:])]
         if op.type == "Scan":
@@ -139,7 +141,7 @@ class OnnxSide(PlainSide):
 
     def holds(self, namespace: str) -> bool:
         """Whether a namespace is a domain that is no part of ONNX."""
-        domain = domain_of(namespace)
+        domain = domain_of(namespace) if namespace else None
         return domain is not None and domain[0] not in ("", *DOMAINS)
 
     def fault(self, op: Op) -> str | None:

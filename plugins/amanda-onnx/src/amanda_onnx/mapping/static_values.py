@@ -8,7 +8,7 @@ import numpy as np
 
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
-from amanda.types import DType, Sym
+from amanda.types import DType, Sym, TensorType
 from amanda_onnx.format.element_types import DTYPES
 from amanda_std import ops
 
@@ -18,10 +18,12 @@ __all__ = [
     "cast_to",
     "dim_at",
     "expect_rank",
+    "known_integer",
     "known_scalar",
     "one_item",
     "known_content",
     "static_dims",
+    "tensor_type_of",
     "dtype_of",
     "expect",
     "to_scalar",
@@ -50,6 +52,17 @@ def known_scalar(value: Any) -> Any:
     """The number of a value of one element; None where it is unknown."""
     found = known_content(value)
     return None if found is None else one_item(found)
+
+
+def known_integer(value: Any) -> int | None:
+    """The whole number of a value of one element; None where it is unknown."""
+    found = known_scalar(value)
+    if found is None:
+        return None
+    whole = not isinstance(found, float) or found.is_integer()
+    is_number = isinstance(found, bool | int | float)
+    expect(whole and is_number, f"{found} is no whole number")
+    return int(found)
 
 
 def one_item(found: Any) -> Any:
@@ -97,7 +110,15 @@ def static_dims(value: Any) -> list[int]:
 
 def rank_of(value: Any) -> int:
     """The rank of a value; Undecided where it is not known."""
-    return int(value.type.shape.rank)
+    return int(tensor_type_of(value).shape.rank)
+
+
+def tensor_type_of(value: Any) -> TensorType:
+    """The type of a value that is a tensor; Decline for a container."""
+    found = value.type
+    if not isinstance(found, TensorType):
+        raise Decline("a tensor is expected", got=found)
+    return found
 
 
 def dtype_of(code: int) -> DType:
@@ -114,6 +135,7 @@ def expect(condition: object, why: str) -> None:
 
 def pairs_of(pads: Any, name: str = "pads") -> list[list[Any]]:
     """A pair for each axis, from a list with all begins, then all ends."""
+    expect(isinstance(pads, list | tuple), f"{name} is no list")
     half = len(pads) // 2
     expect(
         len(pads) == 2 * half,

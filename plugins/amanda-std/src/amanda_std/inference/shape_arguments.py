@@ -93,6 +93,8 @@ def to_dims(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(map(_one_dim, value))
     own = getattr(value, "type", value)
+    if own is None:  # a value whose type is not known
+        return UnknownShapeArg(TensorType())
     return dims_of_type(own) if isinstance(own, TensorType) else to_integers(value)
 
 

@@ -15,9 +15,10 @@ from amanda_onnx.mapping.static_values import (
     expect,
     expect_rank,
     known_content,
+    known_integer,
     known_or_value,
-    known_scalar,
     pairs_of,
+    tensor_type_of,
     to_scalar,
 )
 from amanda_std import ops
@@ -88,8 +89,8 @@ def read_split_12(x: Any, *, split: Any = None, axis: int = 0, outputs: int) -> 
 
 def read_topk(x: Any, k: Any, *, axis: int = -1, largest: int = 1,
               sorted: int = 1) -> Any:  # fmt: skip  # noqa: ARG001
-    count = known_scalar(k)
-    size = to_scalar(k) if count is None else int(count)
+    count = known_integer(k)
+    size = to_scalar(k) if count is None else count
     return tuple(ops.topk(x, size, axis=axis, largest=bool(largest)))
 
 
@@ -124,8 +125,8 @@ def read_eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
 
 def read_one_hot(i: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
     off, on = ops.split(values, axis=0, outputs=2)
-    size = known_scalar(depth)
-    number = ops.astype(to_scalar(depth), dtype="int64") if size is None else int(size)
+    size = known_integer(depth)
+    number = ops.astype(to_scalar(depth), dtype="int64") if size is None else size
     if str(i.dtype) != "int64":
         i = ops.astype(i, dtype="int64")
     return ops.one_hot(i, number, to_scalar(on), to_scalar(off), axis=axis, wrap=True)
@@ -142,7 +143,7 @@ def read_cast_like(x: Any, like: Any, *, saturate: int = 1,
 
 
 def _cast(x: Any, dtype: Any, saturate: int, round_mode: str | None) -> Any:
-    own = x.type.dtype  # unknown for some parameters of bodies
+    own = tensor_type_of(x).dtype  # unknown for some parameters of bodies
     if "string" in (own.kind, dtype.kind):
         return cast_string(x, dtype)
     for each in (own, dtype):

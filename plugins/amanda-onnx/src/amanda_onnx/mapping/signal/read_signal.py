@@ -12,6 +12,7 @@ from amanda_onnx.mapping.static_values import (
     cast_to,
     dtype_of,
     expect,
+    known_integer,
     known_scalar,
     rank_of,
 )
@@ -26,9 +27,9 @@ _MEL = 2595 / np.log(10)
 
 def _integer(value: Any) -> Any:
     """One integer: a number where it is static, else a scalar of int64."""
-    known = known_scalar(value)
+    known = known_integer(value)
     if known is not None:
-        return int(known)
+        return known
     if value.type.shape.rank:
         value = ops.reshape(value, [])
     return cast_to(value, DType("int64"))
@@ -120,7 +121,9 @@ def read_mel_weight_matrix(
     output_datatype: int = 1, context: Any,
 ) -> Any:  # fmt: skip
     own = dtype_of(output_datatype)
-    known = [known_scalar(v) for v in (bins, length, rate, low, high)]
+    known = [
+        *map(known_integer, (bins, length, rate)), *map(known_scalar, (low, high)),
+    ]  # fmt: skip
     if all(v is not None for v in known):
         b, n, r, least, most = map(float, known)
         counts = (int(b), int(n))
@@ -174,8 +177,8 @@ def read_bit_cast(x: Any, *, to: int) -> Any:
 
 
 def read_cum_prod(x: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
-    known = known_scalar(axis)
-    at = axis if known is None else int(known)
+    known = known_integer(axis)
+    at = axis if known is None else known
     return ops.cumulative_prod(x, at, exclusive=bool(exclusive), reverse=bool(reverse))
 
 
