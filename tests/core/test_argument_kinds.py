@@ -120,6 +120,7 @@ MAKERS: dict[str, Callable[[World], Any]] = {
     "Dictionary": lambda w: amanda.namespace("onnx@18"),
     "OpDef": lambda w: amanda.namespace("onnx@18").Relu,
     "DictionaryHistory": lambda w: amanda.namespace("onnx@18").history,
+    "PluginEntry": lambda w: amanda.backends()[0],
     "ValueLookup": lambda w: None,  # made of functions alone
     "DictionaryFolder": lambda w: None,  # made of a package
     "function": lambda w: lambda *args, **named: None,

@@ -65,3 +65,16 @@ def test_snap_leaves_a_handle_that_is_gone() -> None:
     assert amanda.snap([gone, {"k": (old,)}]) == [gone, {"k": (new,)}]
     with pytest.raises(GoneError):
         gone.resolve()
+
+
+def test_an_array_of_out_may_be_a_feed() -> None:
+    """Results are those of the feeds as they were when the call began."""
+    graph = difference("x", "y")
+    x, y = graph.parameters
+    value = graph["d"].output
+    graph.result(graph.add("add", [x, value]).output, "t")
+    a, b = np.float32([1, 2]), np.float32([10, 20])
+    found = amanda.compile(graph, "numpy")({x: a, y: b}, out={"z": a})
+    assert found["z"] is a
+    assert a.tolist() == [-9, -18]
+    assert found["t"].tolist() == [-8, -16]
