@@ -54,6 +54,8 @@ class Side(Protocol):
     - `infer(op)`: add inferred types to the results of an op that was copied
     - `holds(namespace)`: whether its graphs may have ops of this namespace, which are
       then copied
+    - `check(op)`: what is invalid about an op that was built, with the types of its
+      results; the rule that built it then declines
     - `fault(op)`: what is invalid about an op, whatever the rule; no rule is tried then
     - `prepare(graph)` and `finish(graph, source)`: see `SideFactory`
     """

@@ -39,7 +39,7 @@ from amanda.mapping.routes.report import (
 )
 from amanda.mapping.routes.route import GapMet
 from amanda.mapping.side import Decline, answer_question, constant_of
-from amanda.types import TensorType
+from amanda.types import TensorType, Type
 
 __all__ = ["ConversionRun"]
 
@@ -96,6 +96,7 @@ class ConversionRun:
         self._pinned: frozenset[OutputPort] = frozenset()
         # where foreign ops are mapped, their inputs come from copied ops
         self._infer = getattr(self.target, "infer", None) if program.picks_up else None
+        self._check = getattr(self.target, "check", None)
 
     # -- graphs ----------------------------------------------------------------
 
@@ -204,8 +205,12 @@ class ConversionRun:
             if _is_constant_needed(op, self._pinned):
                 self.value(op.outputs[0])
         for port, value in zip(source.outputs, source.results, strict=True):
-            target.result(self._map_result(source, value), port.name)
-            copy_port_fields(port, target.outputs[port.index])
+            made = self._map_result(source, value)
+            target.result(made, port.name)
+            result = target.outputs[port.index]
+            copy_port_fields(port, result)
+            if result.type is None and made is not None:
+                result.type = _declared_type(value, made)
         for value, placeholder in self._placeholders.items():
             if value.graph is source and value in self.made:
                 target.replace_uses(placeholder, self.made[value])
@@ -360,6 +365,8 @@ class ConversionRun:
             raise
         except AmandaError as why:
             self._undo(target, before)
+            for port in entry.op.outputs:
+                self.made.pop(port, None)
             if self._is_incomplete(entry.op):  # steps cannot decide about them
                 self._mark_dependent(entry.op)
                 return True
@@ -433,6 +440,17 @@ class ConversionRun:
             is_first = port.index == 0 and value.op.name is None
             if is_first and op.name is not None and op.name not in target:
                 target.rename(value.op, op.name)
+        if self._check is not None:
+            self._expect_valid(new)
+
+    def _expect_valid(self, ops: list[Op]) -> None:
+        """Decline a rule that built an invalid op."""
+        assert self._check is not None
+        for op in ops:
+            is_plain = not op.is_graph and op.own_namespace != CORE
+            why = self._check(op) if is_plain else None
+            if why is not None:
+                raise Decline(f"{op.type} of {self.target.name}: {why}")
 
     def _undo(self, target: Graph, before: Op | None) -> None:
         """Remove what a rule built before it declined; constants may still be used."""
@@ -561,6 +579,15 @@ def _source_names(ops: list[Op]) -> tuple[str, ...]:
         else:
             found[op.name or op.type or ""] = None
     return tuple(found)
+
+
+def _declared_type(old: OutputPort | None, new: OutputPort) -> Type | None:
+    """The declared type of a result, where it has a rank and the inferred one none."""
+    declared, found = None if old is None else old.type, new.type
+    if not isinstance(declared, TensorType) or not isinstance(found, TensorType):
+        return None
+    is_lost = declared.shape.has_rank and not found.shape.has_rank
+    return declared if is_lost and declared.dtype == found.dtype else None
 
 
 def _has_control_edges(op: Op) -> bool:

@@ -16,6 +16,7 @@ from amanda.dictionary import (
     PortBinding,
     add_constant,
     bind_ports,
+    get_checker,
     parse_name,
     type_faults,
 )
@@ -73,6 +74,7 @@ class OnnxSide(PlainSide):
         self.opset = opset
         self.domains = domains
         self.imports = {"": opset}
+        self._dictionaries = {name: dictionary}
 
     def build(
         self,
@@ -138,6 +140,16 @@ class OnnxSide(PlainSide):
         if op.type == "Scan":
             return _scan_parameter_types(op, inputs) if self.opset > 8 else []
         return list(map(_element_type, inputs)) if op.type == "SequenceMap" else []
+
+    def check(self, op: Op) -> str | None:
+        """What the dictionary refuses about an op that was built."""
+        space = op.own_namespace or self.name
+        if space not in self._dictionaries:
+            self._dictionaries[space] = namespace(space, assume=True)
+        checker = get_checker(self._dictionaries[space], op.type)
+        if checker is None or checker.passes(op):
+            return None
+        return next((fault.message for fault in checker.faults(op, ())), None)
 
     def holds(self, namespace: str) -> bool:
         """Whether a namespace is a domain that is no part of ONNX."""
