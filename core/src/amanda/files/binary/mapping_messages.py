@@ -29,6 +29,7 @@ class RuleValue:
     text: str | None = None
     digits: str | None = None
     list: int | None = None
+    dtype: str | None = None
 
 
 @dataclass(slots=True)

@@ -11,7 +11,13 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from amanda.errors import AmandaError, FormatError, LimitError, UsageError
+from amanda.errors import (
+    AmandaError,
+    FormatError,
+    InvalidTypeError,
+    LimitError,
+    UsageError,
+)
 from amanda.files.binary import mapping_messages
 from amanda.files.binary.mapping_messages import (
     MappingRule,
@@ -47,6 +53,7 @@ from amanda.mapping.rules.terms import (
     format_value,
 )
 from amanda.mapping.rules.tokenizer import MAX_TEXT
+from amanda.types import DType
 
 if TYPE_CHECKING:
     from amanda.mapping.rules.rule_set import RuleSet
@@ -155,6 +162,8 @@ def _value_messages(value: Any) -> Iterator[RuleValue]:
         yield RuleValue(real=value)
     elif isinstance(value, str):
         yield RuleValue(text=value)
+    elif isinstance(value, DType):
+        yield RuleValue(dtype=str(value))
     else:
         yield RuleValue(list=len(value))
         yield from chain.from_iterable(map(_value_messages, value))
@@ -258,8 +267,18 @@ def _read_value(values: Iterator[RuleValue], where: str, depth: int) -> Any:
         if not digits.isdecimal() or not digits.isascii() or len(digits) > 80:
             raise FormatError("no whole number", where=where, got=repr(one.digits[:90]))
         return int(one.digits)
+    if one.dtype is not None:
+        return _read_dtype(one.dtype, where)
     found = (one.boolean, one.integer, one.real, one.text)
     return next((value for value in found if value is not None), None)
+
+
+def _read_dtype(name: str, where: str) -> DType:
+    try:
+        return DType(name)
+    except InvalidTypeError as error:
+        error.where = where
+        raise
 
 
 class _PartReader:

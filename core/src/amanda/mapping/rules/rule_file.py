@@ -26,10 +26,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.dictionary import parse_name
-from amanda.errors import FormatError, LimitError, NamespaceError, UsageError
+from amanda.errors import (
+    FormatError,
+    InvalidTypeError,
+    LimitError,
+    NamespaceError,
+    UsageError,
+)
 from amanda.mapping.rules.parser import MAX_DEPTH, is_name, parse_head, parse_rules
 from amanda.mapping.rules.terms import Equation, OpTerm
 from amanda.mapping.rules.tokenizer import MAX_TEXT
+from amanda.types import DType
 
 if TYPE_CHECKING:
     from amanda.mapping.rules.rule_set import RuleSet
@@ -208,7 +215,16 @@ def _add_table(rules: RuleSet, text: str, file: str, name: str, rows: Any) -> No
         raise fault_at(text, file, error.message, "tables") from error
 
 
+def _read_dtype(name: Any) -> DType:
+    try:
+        return DType(name)
+    except InvalidTypeError as error:
+        raise ValueError(error.message) from error
+
+
 def _check_plain(value: Any, deep: int = 0) -> Any:
+    if isinstance(value, dict) and value.keys() == {"dtype"}:
+        return _read_dtype(value["dtype"])
     if isinstance(value, list) and deep < MAX_DEPTH:
         return [_check_plain(item, deep + 1) for item in value]
     if not isinstance(value, str | int | float | None):
@@ -296,6 +312,8 @@ def _header_lines(rules: RuleSet) -> Iterator[str]:
 
 def _yaml(value: Any) -> str:
     """A value as YAML on one line."""
+    if isinstance(value, DType):
+        return f"{{dtype: {_yaml(str(value))}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_yaml, value))}]"
     if isinstance(value, float) and value - value != 0:

@@ -35,13 +35,30 @@ _REDUCTIONS = {
     "ReduceLogSum": _Reduction(_same, lambda *a, **k: ops.log(ops.sum(*a, **k))),
     "ReduceLogSumExp": _Reduction(_same, ops.logsumexp),
 }
+_REAL = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
+"""Reductions whose results are no integers, even of integers."""
 
 
 def _reduce(type: str, x: Any, axes: Any, keepdims: int) -> Any:
     before, reduce, _ = _REDUCTIONS[type]
+    if str(x.dtype.kind) in ("int", "uint"):
+        return _reduce_integers(type, x, axes, bool(keepdims))
     if str(x.dtype.kind) == "bool" and type in ("ReduceMax", "ReduceMin"):
         reduce = ops.any if type == "ReduceMax" else ops.all
     return reduce(before(x), axes, keepdims=bool(keepdims))
+
+
+def _reduce_integers(type: str, x: Any, axes: Any, keepdims: bool) -> Any:
+    """A reduction of integers: what is no integer is truncated, as by onnxruntime."""
+    before, reduce, _ = _REDUCTIONS[type]
+    if type == "ReduceMean":
+        total = ops.sum(x, axes, keepdims=keepdims)
+        return ops.divide(total, ops.sum(ops.ones_like(x), axes, keepdims=keepdims))
+    if type in _REAL:
+        wide = ops.astype(x, dtype="float64")
+        found = reduce(before(wide), axes, keepdims=keepdims)
+        return ops.astype(found, dtype=x.dtype)
+    return reduce(before(x), axes, keepdims=keepdims)
 
 
 def _axes_as_attribute(type: str) -> Callable[..., Any]:
