@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from amanda.graph import Graph, Op, OutputPort, Provenance
+from amanda.types import TensorType, Type
 
 __all__ = [
     "copy_control_edges",
@@ -13,6 +14,8 @@ __all__ = [
     "copy_body",
     "copy_op",
     "copy_entries",
+    "declared_type",
+    "source_names",
     "start_graph",
 ]
 
@@ -111,6 +114,29 @@ def copy_entries(source: Graph, target: Graph, made: PortMap) -> None:
                 {key: made[value] for key, value in side.items()} for side in entry
             )
             target.set_entry(name, inputs, outputs)
+
+
+def declared_type(old: OutputPort | None, new: OutputPort) -> Type | None:
+    """The declared type of a result, where it has a rank and the inferred one none."""
+    declared, found = None if old is None else old.type, new.type
+    if not isinstance(declared, TensorType) or not isinstance(found, TensorType):
+        return None
+    is_lost = declared.shape.has_rank and not found.shape.has_rank
+    return declared if is_lost and declared.dtype == found.dtype else None
+
+
+def source_names(ops: list[Op]) -> tuple[str, ...]:
+    """Names of the source ops."""
+    if len(ops) == 1 and ops[0].name is not None:
+        return (ops[0].name,)
+    found: dict[str, None] = {}
+    for op in ops:
+        made = op.provenance
+        if op.name is None and made is not None:
+            found.update(dict.fromkeys(made.sources))
+        else:
+            found[op.name or op.type or ""] = None
+    return tuple(found)
 
 
 # -- control edges ------------------------------------------------------------------

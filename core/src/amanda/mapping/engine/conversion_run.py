@@ -17,6 +17,8 @@ from amanda.mapping.engine.carry import (
     copy_entries,
     copy_op,
     copy_port_fields,
+    declared_type,
+    source_names,
     start_graph,
 )
 from amanda.mapping.engine.cover import (
@@ -39,7 +41,7 @@ from amanda.mapping.routes.report import (
 )
 from amanda.mapping.routes.route import GapMet
 from amanda.mapping.side import Decline, answer_question, constant_of
-from amanda.types import TensorType, Type
+from amanda.types import TensorType
 
 __all__ = ["ConversionRun"]
 
@@ -210,7 +212,7 @@ class ConversionRun:
             result = target.outputs[port.index]
             copy_port_fields(port, result)
             if result.type is None and made is not None:
-                result.type = _declared_type(value, made)
+                result.type = declared_type(value, made)
         for value, placeholder in self._placeholders.items():
             if value.graph is source and value in self.made:
                 target.replace_uses(placeholder, self.made[value])
@@ -413,7 +415,7 @@ class ConversionRun:
         self, target: Graph, op: Op, match: RuleMatch, before: Op | None
     ) -> None:
         """Add names, types and provenance to the ops that a rule built."""
-        origin = Provenance(_source_names(match.ops), match.rule.id)
+        origin = Provenance(source_names(match.ops), match.rule.id)
         new: list[Op] = []
         at = target.last_op
         while at is not before and at is not None:
@@ -546,7 +548,7 @@ class ConversionRun:
         self.made.update(zip(op.outputs, values, strict=True))
         at = target.last_op
         while at is not before and at is not None:
-            at.provenance = Provenance(_source_names([op]), _BY_HOOK)
+            at.provenance = Provenance(source_names([op]), _BY_HOOK)
             at = at.previous
         self.report.filled += 1
         return True
@@ -565,29 +567,6 @@ def _free_name(target: Graph, name: str | None) -> str | None:
     if name is None or name not in target:
         return name
     return target.fresh_name(name)
-
-
-def _source_names(ops: list[Op]) -> tuple[str, ...]:
-    """Names of the source ops."""
-    if len(ops) == 1 and ops[0].name is not None:
-        return (ops[0].name,)
-    found: dict[str, None] = {}
-    for op in ops:
-        made = op.provenance
-        if op.name is None and made is not None:
-            found.update(dict.fromkeys(made.sources))
-        else:
-            found[op.name or op.type or ""] = None
-    return tuple(found)
-
-
-def _declared_type(old: OutputPort | None, new: OutputPort) -> Type | None:
-    """The declared type of a result, where it has a rank and the inferred one none."""
-    declared, found = None if old is None else old.type, new.type
-    if not isinstance(declared, TensorType) or not isinstance(found, TensorType):
-        return None
-    is_lost = declared.shape.has_rank and not found.shape.has_rank
-    return declared if is_lost and declared.dtype == found.dtype else None
 
 
 def _has_control_edges(op: Op) -> bool:
