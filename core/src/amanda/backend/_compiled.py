@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from amanda.backend._feeds import Feeds
 from amanda.backend._protocols import Executable, FeedSlot, Key
+from amanda.backend._refs import ref_slots, with_cells
 from amanda.backend._results import copy_if_shared, copy_into_out, expect_out
 from amanda.backend._targets import fed_parameter, parameter_key
 from amanda.current_host import NamedPlugin, Plugin, PluginCall
@@ -69,6 +70,7 @@ class Compiled:
             for port, value in results
         )
         self._feeds = Feeds(self.inputs, self._feed_key)
+        self._refs = ref_slots(self.inputs)
         self._files = tuple(_mapped_files(graph))
         self._slots = [slot.key for slot in self.outputs]
         self._keys = self._slots if keys is None else list(keys)
@@ -86,6 +88,8 @@ class Compiled:
         `out` may have arrays for some results, which are written to and returned.
         """
         bound = self._feeds.bind(feeds)
+        if self._refs:
+            bound = with_cells(bound, self._refs)
         if self._files:
             self.check_files()
         if out:

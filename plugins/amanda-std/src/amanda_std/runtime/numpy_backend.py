@@ -163,8 +163,10 @@ def _feed_converter(type_: Type | None) -> Callable[[Any], Any]:
     """A function that converts a feed to an array, without a copy where possible."""
     import numpy as np
 
-    from amanda.types import TensorType
+    from amanda.types import RefType, TensorType
 
+    if isinstance(type_, RefType):
+        return lambda cell: cell
     is_tensor = type_ is None or isinstance(type_, TensorType)
     dtype = getattr(type_, "dtype", None)
     kind = "unknown" if dtype is None else dtype.kind
