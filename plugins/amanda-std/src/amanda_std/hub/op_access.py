@@ -101,7 +101,7 @@ def op_arguments(
         else:
             given[key] = default
     for key in attrs:
-        if key not in given and key not in names:
+        if key not in given and key not in names and not key.startswith("x-"):
             raise InvalidTypeError(f"{operation.name} has no attribute {key!r}")
     return args, given
 
