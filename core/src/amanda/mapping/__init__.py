@@ -112,4 +112,4 @@ __all__ = [
     "gap_error",
 ]
 
-check_arguments(globals())
+check_arguments(globals(), "amanda.dictionary")  # whose Span is not the format kit's
