@@ -43,6 +43,7 @@ def compile(
     fallback: str | Sequence[str] | None = None,
     *,
     host: Host | None = None,
+    seed: int | None = None,
     **options: Any,
 ) -> Compiled:
     """Compile a graph on a backend.
@@ -51,9 +52,14 @@ def compile(
     installed. The graph is converted to the namespace that the backend consumes.
     `options` are those of the backend. Unsupported ops run on `fallback`, one or more
     other backends; `compiled.executable.report()` lists the pieces and the reasons.
+
+    Random ops without a seed of their own draw from streams that advance with every
+    call and iteration. They start at `seed`, or at one of the system's entropy.
     """
     host = host or host_in_use()
-    return _compile_or_reuse(graph, backend, device, fallback, host, options, None)
+    return _compile_or_reuse(
+        graph, backend, device, fallback, host, options, None, seed
+    )
 
 
 def run(
@@ -65,13 +71,15 @@ def run(
     *,
     device: str | None = None,
     host: Host | None = None,
+    seed: int | None = None,
     **options: Any,
 ) -> dict[Any, Any]:
     """Run a graph on `feeds`; returns a dict of its results, in order.
 
     Feeds are a list in the order of the inputs, or a dict by name or by handle.
     `targets` are names of results or ops, ops, or values of the graph. Only what they
-    need is run and fed, and they are the keys of the dict.
+    need is run and fed, and they are the keys of the dict. With `seed`, random ops
+    without a seed of their own draw the same numbers in every run.
     """
     host = host or host_in_use()
     keys = None
@@ -84,7 +92,9 @@ def run(
         source, graph = graph, graph.clone(values, memo=memo)
         if isinstance(feeds, Mapping):
             feeds = feeds_by_key(feeds, lambda key: _key_in_part(key, source, memo))
-    compiled = _compile_or_reuse(graph, backend, device, fallback, host, options, keys)
+    compiled = _compile_or_reuse(
+        graph, backend, device, fallback, host, options, keys, seed
+    )
     return compiled(feeds)
 
 
@@ -108,12 +118,15 @@ def _compile_or_reuse(
     host: Host,
     options: Mapping[str, Any],
     keys: list[Any] | None,
+    seed: int | None,
 ) -> Compiled:
     """Compile a graph, or return the cached executable of an equal one."""
     from amanda.backend import ExecutableCache, ValueLookup, cache_key
 
     entry, device = _choose_backend(host, backend, device)
     made = load_backend(host, entry)
+    if getattr(made.backend, "compiles_seed", False):
+        options = {**options, "seed": seed}
     key = alive = None
     if not host.listens(*_HEARD):
         loaded = id(made.backend)
@@ -125,7 +138,7 @@ def _compile_or_reuse(
         compiled = _compile_on_backend(
             graph, made, entry, device, fallback, host, options
         )
-        if key is not None and compiled.executable_attribute("state") is None:
+        if key is not None and not _keeps_state(compiled):
             kept.put(key, compiled, (made, alive))
     find = ValueLookup(
         (graph.digest() if key is None else key[0], compiled.digest),
@@ -134,7 +147,13 @@ def _compile_or_reuse(
             part, made, entry, device, fallback, host, options
         ),
     )
-    return compiled.again(keys, find)
+    return compiled.again(keys, find, seed)
+
+
+def _keeps_state(compiled: Compiled) -> bool:
+    """Whether calls of an executable depend on those before."""
+    has_variables = compiled.executable_attribute("state") is not None
+    return has_variables or bool(compiled.executable_attribute("draws"))
 
 
 def _compile_on_backend(

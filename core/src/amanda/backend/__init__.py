@@ -29,6 +29,11 @@ from amanda.backend._protocols import (
     consumes,
     refusals,
 )
+from amanda.backend._random_streams import (
+    RandomStreams,
+    random_streams,
+    use_random_streams,
+)
 from amanda.backend._targets import fed_parameter, parameter_key, target_of
 from amanda.backend._value_lookup import ValueLookup
 
@@ -44,6 +49,7 @@ __all__ = [
     "SplitBackend",
     "Piece",
     "PlacementReport",
+    "RandomStreams",
     "FeedSlot",
     "SplitExecutable",
     "consumes",
@@ -56,9 +62,11 @@ __all__ = [
     "feeds_by_key",
     "parameter_key",
     "partition",
+    "random_streams",
     "refusals",
     "split_graph",
     "unsupported_ops_error",
+    "use_random_streams",
     "target_of",
 ]
 

@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from amanda.backend._feeds import Feeds
 from amanda.backend._protocols import Executable, FeedSlot, Key
+from amanda.backend._random_streams import (
+    RandomStreams,
+    random_streams,
+    use_random_streams,
+)
 from amanda.backend._refs import ref_slots, with_cells
 from amanda.backend._results import copy_if_shared, copy_into_out, expect_out
 from amanda.backend._targets import fed_parameter, parameter_key
@@ -77,6 +82,10 @@ class Compiled:
         self._host = host
         self._find = find
         self._last: Mapping[Key, Any] | None = None
+        self._streams: RandomStreams | None = None
+        """Streams of random numbers; None for those of the surrounding call."""
+        self._before: RandomStreams | None = None
+        """The streams before the last call."""
 
     def __call__(
         self,
@@ -98,7 +107,12 @@ class Compiled:
         fire = host.fire if host is not None and host.listens() else None
         if fire is not None:
             fire("before_run", executable=self, feeds=bound)
-        with PluginCall(host, self._plugin, "running", BackendError):
+        streams = self._streams or random_streams()
+        self._before = streams.copy()
+        with (
+            PluginCall(host, self._plugin, "running", BackendError),
+            use_random_streams(streams),
+        ):
             answer = self.executable(bound, out)
             made = copy_if_shared(self._in_order(answer), bound.values())
         results = dict(
@@ -116,13 +130,22 @@ class Compiled:
         for file in getattr(self.executable, "mapped_files", self._files):
             file.check()
 
-    def again(self, keys: Sequence[Any] | None, find: Finding | None) -> Compiled:
-        """The same executable for another caller; the state of calls is not shared."""
+    def again(
+        self,
+        keys: Sequence[Any] | None,
+        find: Finding | None,
+        seed: int | None = None,
+    ) -> Compiled:
+        """The same executable for another caller; the state of calls is not shared.
+
+        Random ops without a seed of their own draw from streams that start at `seed`,
+        or at one of the system's entropy."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin._feeds = Feeds(self.inputs, twin._feed_key)
         twin._keys = self._slots if keys is None else list(keys)
         twin._find, twin._last = find, None
+        twin._streams = RandomStreams(seed)
         return twin
 
     def _feed_key(self, key: Any) -> Any:
@@ -199,7 +222,9 @@ class Compiled:
             raise UsageError(f"{self!r} has no lookup of values")
         if self._last is None:
             raise UsageError("there is no value before the first run")
-        return self._find(port, self._last)
+        assert self._before is not None
+        with use_random_streams(self._before.copy()):
+            return self._find(port, self._last)
 
     def __repr__(self) -> str:
         at = f" on {self.device}" if self.device else ""

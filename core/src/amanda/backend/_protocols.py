@@ -24,6 +24,9 @@ class Executable(Protocol):
     then not cached. `mapped_files` are the mapped files whose memory a call reads; an
     executable without it is taken to read those of all constants of its graph. They
     are checked before each call.
+
+    Random ops draw by `amanda.backend.random_streams()`. An executable whose `draws`
+    is true has random generators of its own instead, and is not cached.
     """
 
     def __call__(
@@ -41,7 +44,8 @@ class Backend(Protocol):
     """The protocol of entries of `amanda.backends`.
 
     An optional method `states()` returns rows with a `name`, a `state` and a `reason`,
-    also for devices that are not available, for `amanda backends --load`.
+    also for devices that are not available, for `amanda backends --load`. With an
+    attribute `compiles_seed` that is true, the seed of random numbers is an option.
     """
 
     name: str

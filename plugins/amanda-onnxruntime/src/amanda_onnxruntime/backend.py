@@ -18,13 +18,14 @@ __all__ = ["Backend"]
 _SUFFIX = "ExecutionProvider"
 _LAST = ("azure",)  # a remote device, never the default
 _OLDEST_OPSET = 7
-_OPTIONS = ("providers", "provider_options", "session_options")
+_OPTIONS = ("providers", "provider_options", "session_options", "seed")
 
 
 class Backend:
     """onnxruntime as installed."""
 
     name = "onnxruntime"
+    compiles_seed = True
 
     @property
     def namespace(self) -> str:
@@ -65,6 +66,7 @@ class Backend:
     ) -> OnnxRuntimeExecutable:
         from amanda.mapping import expect_bounded_calls
         from amanda_onnxruntime.executable import OnnxRuntimeExecutable
+        from amanda_onnxruntime.random_seeds import random_ops
         from amanda_onnxruntime.sessions import SessionFactory
 
         if unknown := sorted(set(options) - set(_OPTIONS)):
@@ -78,8 +80,9 @@ class Backend:
             providers=list(options.get("providers") or _providers_of(device)),
             provider_options=options.get("provider_options"),
             session_options=options.get("session_options"),
+            seed=options.get("seed"),
         )
-        return OnnxRuntimeExecutable(graph, factory)
+        return OnnxRuntimeExecutable(graph, factory, draws=bool(random_ops(graph)))
 
 
 def _providers_of(device: str | None) -> list[str]:

@@ -26,7 +26,11 @@ class OnnxRuntimeExecutable:
     mapped_files = ()
     """Sessions copy all weights."""
 
-    def __init__(self, graph: Graph, factory: SessionFactory) -> None:
+    def __init__(
+        self, graph: Graph, factory: SessionFactory, draws: bool = False
+    ) -> None:
+        self.draws = draws
+        """Whether a call draws random numbers, from generators of the session."""
         self._factory = factory
         self._lock = Lock()
         self._runners: dict[_DTypes, FormRunner] = {}

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 from amanda.errors import BackendError, LimitError
 from amanda.graph import Graph
 from amanda_onnxruntime.onnx_format import onnx_format
+from amanda_onnxruntime.random_seeds import with_seeds
 from amanda_onnxruntime.runtime_info import newest_schema, version
 
 __all__ = ["SessionFactory", "newest_opset"]
@@ -42,16 +43,18 @@ class SessionFactory:
         providers: Sequence[str],
         provider_options: Sequence[Mapping[str, Any]] | None,
         session_options: Any,
+        seed: int | None = None,
     ) -> None:
         self.providers = list(providers)
         self.ir_version: int | None = None
         """The IR version written, where onnxruntime does not support the model's."""
+        self._seed = seed
         self._provider_options = provider_options
         self._options = _session_options(session_options)
 
     def __call__(self, graph: Graph) -> Any:
         """A session of a graph of ONNX."""
-        codec = onnx_format()
+        codec, graph = onnx_format(), with_seeds(graph, self._seed)
         try:
             raw = codec.dumps(graph, ir_version=self.ir_version)
         except LimitError:

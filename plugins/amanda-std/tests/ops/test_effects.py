@@ -133,7 +133,7 @@ def test_effects_are_declared():
     stateful = {n for n, op in OPS.items() if op.effect}
     assert stateful == {
         "variable", "read", "assign", "assign_add", "assign_subtract",
-        "print", "probe", "assert", "host_callback",
+        "print", "probe", "assert", "host_callback", "next_random_key",
     }  # fmt: skip
     std = amanda.namespace("std")
     assert {n for n in std if "stateful" in std[n].traits} == stateful

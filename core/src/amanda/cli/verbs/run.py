@@ -41,6 +41,11 @@ __all__ = ["command"]
     help="Run as one of several processes, configured by the environment; the same "
     "as --option distributed=true.",
 )
+@click.option(
+    "--seed",
+    type=int,
+    help="The seed of random ops that have none; default: another in every run.",
+)
 @click.option("--save", metavar="FILE.npz", help="Write the results to this file.")
 @feed_options
 def command(
@@ -52,6 +57,7 @@ def command(
     options_told: tuple[str, ...],
     fallback: tuple[str, ...],
     distributed: bool,
+    seed: int | None,
     save: str | None,
     **given: Any,
 ) -> Answer:
@@ -69,6 +75,7 @@ def command(
     told = parse_backend_options(options_told)
     if distributed:
         told.setdefault("distributed", True)
+    told.setdefault("seed", seed)
     with show_progress(f"running {file}"):
         compiled = compile(graph, backend, fallback=fallback or None, **told)
         results = compiled(feeds)

@@ -17,7 +17,7 @@ from jax import lax
 from amanda.graph import Graph
 from amanda_jax.compile.trace_context import trace_context, why_untraceable
 from amanda_jax.kernels import JAX
-from amanda_std.backends import StepRunner, use_kernels
+from amanda_std.backends import StepRunner, effect_of, use_kernels
 
 __all__ = ["ChunkedLoop"]
 
@@ -33,7 +33,7 @@ class ChunkedLoop:
         self._steps = StepRunner(body, JAX)
         self._without = without
         self._jitted = jax.jit(self._run_chunk, static_argnums=0)
-        self._is_possible = True
+        self._is_possible = not any(effect_of(op) for op in body.walk())
 
     def __call__(
         self, trips: Any, condition: Any, init: Sequence[Any], captured: Sequence[Any]

@@ -92,9 +92,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Function = Callable[..., Any]
-Effect = Literal["holds", "reads", "writes", "shows"]
-"""What an op does besides computing: declares a variable, reads it, writes it, or is
-visible from outside (prints, probes, callbacks)."""
+Effect = Literal["holds", "reads", "writes", "shows", "draws"]
+"""What an op does besides computing: declares a variable, reads it, writes it, is
+visible from outside (prints, probes, callbacks), or draws from a random stream."""
 
 
 class Operation:

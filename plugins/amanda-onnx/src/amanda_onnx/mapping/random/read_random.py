@@ -1,8 +1,9 @@
 """From ONNX: random number generation and Dropout.
 
-A PRNG key decides all random numbers of an op. It is made of the seed; without one, of
-the name of the first output, so that different ops draw different numbers, and one op
-the same in every run. ONNX leaves open which numbers a seed stands for.
+A PRNG key decides all random numbers of an op. It is made of the seed; without one, it
+is the next key of a stream, which advances by call and iteration. Different ops have
+different streams, by the name of their first output. ONNX leaves open which numbers a
+seed stands for.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def _key_of_seed(seed: float | None, source: Any = None) -> Any:
-    """The key, two uint32: the kind of seed, and its bits or the hash of a name."""
+    """The key, two uint32: the kind of seed, and its bits; or the next of a stream."""
     if seed is None:
-        number = crc32((source.outputs[0].name or "").encode())
-        return np.array([1, number], "uint32")
+        name = source.outputs[0].name or ""
+        return ops.next_random_key((), stream=crc32(name.encode()))
     if float(seed).is_integer() and 0 <= seed < 2**31:
         return np.array([0, int(seed)], "uint32")
     return np.array([2, np.float32(seed).view("uint32")], "uint32")
