@@ -101,8 +101,8 @@ def outcome(operation: Operation, sample: Sample, to: str) -> str:
 
 
 REFUSED = ("nonzero", "unique", "compress", "nms", "soft_nms", "print", "probe",
-           "assert", "host_callback", "range", "loop", "ctc_loss",
-           "grouped_attention", "optional")  # fmt: skip
+           "assert", "host_callback", "next_random_key", "range", "loop",
+           "ctc_loss", "grouped_attention", "optional")  # fmt: skip
 """Ops that are no program, at least in a sample: data decides their sizes, or how many
 rounds are stacked, they do more than compute, or their result is no array."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,12 @@ from amanda_std.ops.math.arithmetic import divide
 from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.math.comparison import equal
 from amanda_std.ops.math.logic import logical_and, logical_not
-from amanda_std.ops.math.reduction import extreme_identity, max_, mean
+from amanda_std.ops.math.reduction import (
+    accumulation_type,
+    extreme_identity,
+    max_,
+    mean,
+)
 from amanda_std.ops.nn.convolution import (
     Pairs,
     inverse_permute,
@@ -31,6 +37,13 @@ from amanda_std.ops.nn.convolution import (
 )
 from amanda_std.ops.nn.sliding_windows import SlidingWindows
 from amanda_std.ops.nn.symbolic_pooling import avg_pool_gradient, max_pool_gradient
+from amanda_std.ops.nn.window_reduction import (
+    AxisWindows,
+    axis_windows,
+    count_elements,
+    reduce_windows,
+)
+from amanda_std.ops.tensor.creation import zeros_like
 from amanda_std.ops.tensor.manipulation import pad, scatter_along_axis, slice_
 from amanda_std.ops.tensor.shape import astype, transpose
 
@@ -71,29 +84,14 @@ def _pool_shape(
     return Shape(inverse_permute([batch, channels, *size], order))
 
 
-def _pad_for_windows(
-    x: Any,
-    fill: Any,
-    window: Any,
-    strides: Any,
-    padding: Any,
-    dilations: Any,
-    ceil: bool,
-) -> tuple[Any, Any, list[Any], list[tuple[Any, Any]]]:
-    """Pad NC* data for all windows; return it with output sizes and requested pads."""
+def _windows_of(
+    spatial: Any, window: Any, strides: Any, padding: Any, dilations: Any, ceil: bool
+) -> list[AxisWindows]:
     n = len(window)
     s, d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
-    pads = resolve_padding(padding, x.shape[2:], window, s, d)
-    size = pooled_sizes(x.shape[2:], window, s, pads, d, ceil)
-    grown = []
-    for m, k, q, (a, b), e, count in zip(
-        x.shape[2:], window, s, pads, d, size, strict=True
-    ):
-        need = (count - 1) * q + (k - 1) * e + 1
-        grown.append((a, max(b, need - m - a)))
-    if any(map(any, grown)):
-        x = np.pad(x, [(0, 0), (0, 0), *grown], constant_values=fill)
-    return x, (s, d), size, pads
+    pads = resolve_padding(padding, spatial, window, s, d)
+    size = pooled_sizes(spatial, window, s, pads, d, ceil)
+    return axis_windows(spatial, window, s, pads, d, size)
 
 
 @primitive(shape=_pool_shape, numpy_only=True)
@@ -104,14 +102,9 @@ def max_pool(
 ) -> Real:  # fmt: skip
     """Max pooling; padding is never the maximum"""
     order = to_channels_first(layout, x.ndim)
-    fill = extreme_identity(x.dtype, True)
-    x, (s, d), size, _ = _pad_for_windows(
-        x.transpose(order), fill, window, strides, padding, dilations, ceil
-    )
-    y: Any = None
-    for at in np.ndindex(*window):
-        part = x[(..., *window_slice(at, size, s, d))]
-        y = part.copy() if y is None else np.maximum(y, part, out=y)
+    x = x.transpose(order)
+    windows = _windows_of(x.shape[2:], window, strides, padding, dilations, ceil)
+    y = reduce_windows(x, windows, np.maximum, extreme_identity(x.dtype, True))
     return y.transpose(inverse_permute(range(y.ndim), order))
 
 
@@ -123,30 +116,11 @@ def avg_pool(
 ) -> Floating:  # fmt: skip
     """Average pooling; padding counts only if `count_pads`"""
     order = to_channels_first(layout, x.ndim)
-    x = x.transpose(order)
-    inner = x.shape[2:]
-    x, (s, d), size, pads = _pad_for_windows(
-        x, 0, window, strides, padding, dilations, ceil
-    )
-    ones: Any = np.zeros((1, 1, *x.shape[2:]), x.dtype)
-    spans = zip(inner, pads, strict=True)
-    ones[
-        (
-            ...,
-            *(
-                slice(0, n + a + b) if count_pads else slice(a, n + a)
-                for n, (a, b) in spans
-            ),
-        )
-    ] = 1
-    y: Any = np.zeros((*x.shape[:2], *size), x.dtype)
-    count: Any = np.zeros((1, 1, *size), x.dtype)
-    for at in np.ndindex(*window):
-        cut = window_slice(at, size, s, d)
-        y += x[(..., *cut)]
-        count += ones[(..., *cut)]
-    y /= count
-    return y.transpose(inverse_permute(range(y.ndim), order))
+    wide = x.transpose(order).astype(accumulation_type(x))
+    windows = _windows_of(wide.shape[2:], window, strides, padding, dilations, ceil)
+    y = reduce_windows(wide, windows, np.add, 0)
+    y = y / count_elements(windows, count_pads).astype(y.dtype)
+    return y.astype(x.dtype).transpose(inverse_permute(range(y.ndim), order))
 
 
 class _WindowGeometry:
@@ -162,40 +136,60 @@ class _WindowGeometry:
         self.data = tuple(int(m) for m in dims_of(x)[2:])
         self.pads = resolve_padding(padding, self.data, window, self.s, self.d)
         self.size = pooled_sizes(self.data, window, self.s, self.pads, self.d, ceil)
-        rows = zip(self.data, window, self.s, self.pads, self.d, self.size, strict=True)
+        self.axes = axis_windows(
+            self.data, window, self.s, self.pads, self.d, self.size
+        )
+        self.taps = [each.taps() for each in self.axes]
+        """For each axis, the positions in a window that see the data."""
+        rows = zip(self.axes, self.taps, strict=True)
         self.grown = [
-            (a, max(b, (count - 1) * q + (k - 1) * e + 1 - m - a))
-            for m, k, q, (a, b), e, count in rows
+            (
+                each.pads[0],
+                (each.count - 1) * each.stride
+                + (taps[-1] if taps else 0) * each.dilation
+                + 1
+                - each.length
+                - each.pads[0],
+            )
+            for each, taps in rows
         ]
-        """Padding that makes room for all windows, including cropped ones."""
+        """Padding, or cropping, up to the last element that a window sees."""
 
     def sum_windows(self, part: Any) -> Any:
         """Sum, over window positions, of what `part` contributes at each."""
-        axes = tuple(range(2, len(self.window) + 2))
-        full = [m + a + b for m, (a, b) in zip(self.data, self.grown, strict=True)]
         total: Any = None
-        for at in np.ndindex(*self.window):
+        for at in product(*self.taps):
             cut = window_slice(at, self.size, self.s, self.d)
             piece = part(cut)
-            for axis, c, m in zip(axes, cut, full, strict=True):
-                piece = scatter_along_axis(
-                    piece, np.arange(m)[c], m, axis, len(axes) + 2
-                )
+            for i, c in enumerate(cut):
+                piece = self._place(piece, i, c)
             total = piece if total is None else total + piece
-        back = tuple((-a, -b) for a, b in self.grown)
-        return pad(total, ((0, 0), (0, 0), *back))
+        return self._crop(total)
+
+    def spread(self, values: Any) -> Any:
+        """Each value added to all elements of its window, one axis at a time."""
+        for i, taps in enumerate(self.taps):
+            total: Any = None
+            for tap in taps:
+                (cut,) = window_slice([tap], [self.size[i]], [self.s[i]], [self.d[i]])
+                piece = self._place(values, i, cut)
+                total = piece if total is None else total + piece
+            values = total
+        return self._crop(values)
+
+    def _place(self, values: Any, i: int, cut: slice) -> Any:
+        """Values at some positions of a padded axis, zeros elsewhere."""
+        a, b = self.grown[i]
+        full = self.data[i] + a + b
+        at = np.arange(full)[cut]
+        return scatter_along_axis(values, at, full, i + 2, len(self.data) + 2)
+
+    def _crop(self, padded: Any) -> Any:
+        return pad(padded, ((0, 0), (0, 0), *((-a, -b) for a, b in self.grown)))
 
     def counts(self, count_pads: bool) -> Any:
         """Number of elements in each window."""
-        total: Any = np.ones((1, 1))
-        rows = zip(self.data, self.window, self.s, self.pads, self.d, self.size,
-                   strict=True)  # fmt: skip
-        for m, k, q, (a, b), e, count in rows:
-            at = np.arange(count)[:, None] * q + np.arange(k)[None, :] * e - a
-            low, high = (-a, m + b) if count_pads else (0, m)
-            seen = ((at >= low) & (at < high)).sum(1)
-            total = total[..., None] * seen
-        return total
+        return count_elements(self.axes, count_pads)
 
 
 @max_pool.gradient
@@ -211,6 +205,8 @@ def _(
         cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
         return [transpose(max_pool_gradient(g, x, cut, ceil), perm=back)]
     windows_ = _WindowGeometry(x, window, strides, padding, dilations, ceil)
+    if not all(windows_.taps):
+        return [zeros_like(transpose(x, perm=back))]
     low = astype(np.asarray(-math.inf, "float32"), dtype=x.dtype)
     wide = pad(x, ((0, 0), (0, 0), *windows_.grown), low)
     axes = tuple(range(2, len(window) + 2))
@@ -237,9 +233,11 @@ def _(g: Any, x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any
         cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
         return [transpose(avg_pool_gradient(g, x, cut, ceil, count_pads), perm=back)]
     windows_ = _WindowGeometry(x, window, strides, padding, dilations, ceil)
+    if not all(windows_.taps):
+        return [zeros_like(transpose(x, perm=back))]
     count = windows_.counts(count_pads).astype(x.dtype.numpy)
     weight = divide(g, count)
-    return [transpose(windows_.sum_windows(lambda _: weight), perm=back)]
+    return [transpose(windows_.spread(weight), perm=back)]
 
 
 # -- samples -------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from amanda_std.ops.math.arithmetic import minimum as minimum_
 from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.nn.convolution import output_sizes as places_without_ceil
 from amanda_std.ops.nn.convolution import resolve_padding, strides_or_ones
+from amanda_std.ops.nn.window_reduction import axis_windows
 from amanda_std.ops.tensor.creation import arange
 from amanda_std.ops.tensor.index_arithmetic import as_int64, in_range
 from amanda_std.ops.tensor.indexing import gather
@@ -54,6 +56,32 @@ class SlidingWindows:
         if isinstance(most, Operators) or isinstance(initial, Operators):
             return minimum_(most, initial)
         return minimum(most, initial)
+
+    def clipped(self) -> SlidingWindows:
+        """The same windows without the positions that never see the data.
+
+        Unchanged where dims are computed, or where no window sees the data."""
+        sizes = (*self.spatial, *self.size)
+        if not all(isinstance(size, int) for size in sizes):
+            return self
+        taps = [
+            each.taps()
+            for each in axis_windows(
+                self.spatial,
+                self.window,
+                self.strides,
+                tuple(map(tuple, self.pads)),
+                self.dilations,
+                self.size,
+            )
+        ]
+        if not all(taps):
+            return self
+        twin = copy(self)
+        twin.window = tuple(map(len, taps))
+        rows = zip(self.pads, taps, self.dilations, strict=True)
+        twin.pads = [(a - t[0] * d, b) for (a, b), t, d in rows]
+        return twin
 
     def at(self, i: int) -> tuple[Any, Any]:
         """Indices [output, window] along an axis, and a mask of those in the data."""
