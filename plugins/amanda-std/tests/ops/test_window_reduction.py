@@ -40,7 +40,7 @@ def seen_by_each(n, windows):
     """The elements that each window sees, by its definition."""
     (each,) = windows
     before, after = each.pads
-    for i in range(each.count):
+    for i in range(each.places):
         at = [i * each.stride - before + t * each.dilation for t in range(each.window)]
         yield [p for p in at if max(0, -before) <= p < min(n, n + after)]
 
@@ -57,7 +57,7 @@ FORMS = [
 def test_each_window_has_its_own_elements(form):
     n = form["n"]
     windows = windows_over(**form)
-    if windows[0].count < 1:
+    if windows[0].places < 1:
         pytest.skip("there is no window")
     x = np.random.default_rng(0).normal(size=n)
     seen = list(seen_by_each(n, windows))

@@ -29,7 +29,7 @@ def lp_pool(
 ) -> Floating:  # fmt: skip
     """Lp pooling: the p-norm of each window of NC* data"""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
-    cut = cut.clipped()
+    cut = cut.clip_to_data()
     n = len(cut.window)
     seen = extract_windows(
         pow_(abs_(x), scalar_like(p, x)), cut, scalar_like(0, x), ceil

@@ -46,7 +46,7 @@ def max_pool_with_indices(
     Indices are flat over the spatial axes, or over the whole tensor if `whole_tensor`;
     `column_major`: the first of these axes varies fastest."""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
-    cut = cut.clipped()
+    cut = cut.clip_to_data()
     fill = scalar_like(extreme_identity(dtype_of(x).numpy, True), x)
     seen = _flatten_window(extract_windows(x, cut, fill, ceil), cut)
     best = argmax(seen, -1)

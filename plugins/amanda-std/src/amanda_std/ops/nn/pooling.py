@@ -145,7 +145,7 @@ class _WindowGeometry:
         self.grown = [
             (
                 each.pads[0],
-                (each.count - 1) * each.stride
+                (each.places - 1) * each.stride
                 + (taps[-1] if taps else 0) * each.dilation
                 + 1
                 - each.length

@@ -57,12 +57,12 @@ class SlidingWindows:
             return minimum_(most, initial)
         return minimum(most, initial)
 
-    def clipped(self) -> SlidingWindows:
+    def clip_to_data(self) -> SlidingWindows:
         """The same windows without the positions that never see the data.
 
         Unchanged where dims are computed, or where no window sees the data."""
-        sizes = (*self.spatial, *self.size)
-        if not all(isinstance(size, int) for size in sizes):
+        counts = [size for size in self.size if isinstance(size, int)]
+        if len(counts) < len(self.size) or not is_static(tuple(self.spatial)):
             return self
         taps = [
             each.taps()
@@ -72,7 +72,7 @@ class SlidingWindows:
                 self.strides,
                 tuple(map(tuple, self.pads)),
                 self.dilations,
-                self.size,
+                counts,
             )
         ]
         if not all(taps):

@@ -27,7 +27,7 @@ class AxisWindows(NamedTuple):
     dilation: int
     pads: tuple[int, int]
     """Elements added before and after; negative ones crop the data."""
-    count: int
+    places: int
     """The number of windows."""
 
     @property
@@ -39,10 +39,10 @@ class AxisWindows(NamedTuple):
     def taps(self) -> range:
         """The positions in a window that see the data in some window."""
         start, stop = self.data
-        last_begin = (self.count - 1) * self.stride - self.pads[0]
+        last_begin = (self.places - 1) * self.stride - self.pads[0]
         first = max(0, -((last_begin - start) // self.dilation))
         last = min(self.window - 1, (stop - 1 + self.pads[0]) // self.dilation)
-        return range(first, last + 1) if start < stop and self.count > 0 else range(0)
+        return range(first, last + 1) if start < stop and self.places > 0 else range(0)
 
 
 def axis_windows(
@@ -69,7 +69,7 @@ def reduce_windows(
 def _reduce_axis(
     x: Any, axis: int, windows: AxisWindows, fold: Callable[..., Any], identity: Any
 ) -> Any:
-    taps, count, stride = windows.taps(), windows.count, windows.stride
+    taps, count, stride = windows.taps(), windows.places, windows.stride
     if not taps:
         shape = (*x.shape[:axis], max(count, 0), *x.shape[axis + 1 :])
         return np.full(shape, identity, x.dtype)
@@ -102,7 +102,7 @@ def _padded_span(
     """The elements from the first to the last one that a tap sees."""
     start, stop = windows.data
     first = taps[0] * windows.dilation - windows.pads[0]
-    reach = (windows.count - 1) * windows.stride + (len(taps) - 1) * windows.dilation
+    reach = (windows.places - 1) * windows.stride + (len(taps) - 1) * windows.dilation
     last = first + reach + 1
     part = _cut(x, axis, max(first, start), max(min(last, stop), start))
     pads = [(0, 0)] * x.ndim
@@ -122,7 +122,7 @@ def count_elements(windows: Sequence[AxisWindows], count_pads: bool) -> Any:
     for each in windows:
         before, after = each.pads
         start, stop = (-before, each.length + after) if count_pads else each.data
-        begins = np.arange(each.count) * each.stride - before
+        begins = np.arange(each.places) * each.stride - before
         first = np.maximum(0, -((begins - start) // each.dilation))
         last = np.minimum(each.window - 1, (stop - 1 - begins) // each.dilation)
         total = total[..., None] * np.maximum(0, last - first + 1)
