@@ -162,5 +162,5 @@ def test_sessions(looping):
 
 
 def test_a_seed_is_an_integer(looping):
-    with pytest.raises(UsageError, match="the seed is not an integer"):
+    with pytest.raises(UsageError, match="does not take this argument"):
         amanda.compile(looping, "numpy", seed="seven")
