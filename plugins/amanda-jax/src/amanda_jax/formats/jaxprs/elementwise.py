@@ -24,12 +24,16 @@ _SAME_NAME: Final = {
 _OTHER_NAME: Final = {
     "add": "add",
     "add_any": "add",
+    "bessel_i0e": "i0e",
+    "bessel_i1e": "i1e",
     "clz": "leading_zeros",
     "copy": "identity",
     "eq": "equal",
     "erf_inv": "erfinv",
     "ge": "greater_equal",
     "gt": "greater",
+    "igamma": "gammainc",
+    "igammac": "gammaincc",
     "is_finite": "isfinite",
     "le": "less_equal",
     "logistic": "sigmoid",
@@ -40,10 +44,12 @@ _OTHER_NAME: Final = {
     "ne": "not_equal",
     "neg": "negative",
     "population_count": "popcount",
+    "regularized_incomplete_beta": "betainc",
     "rem": "truncated_remainder",
     "shift_left": "bitwise_left_shift",
     "stop_gradient": "stop_gradient",
     "sub": "subtract",
+    "zeta": "zeta",
 }
 _REDUNDANT: Final = ("input_dtype",)
 """Parameters that repeat what is known of the operand."""
@@ -128,9 +134,16 @@ def shift_right_arithmetic(a: Any, b: Any) -> Any:
 
 
 def shift_right_logical(a: Any, b: Any) -> Any:
-    if a.dtype.kind != "uint":
-        raise Decline("signed integers are shifted logically")
-    return ops.bitwise_right_shift(a, b)
+    """Signed integers are shifted as the unsigned ones of the same bits."""
+    if a.dtype.kind == "uint":
+        return ops.bitwise_right_shift(a, b)
+    unsigned = f"uint{a.dtype.bits}"
+    bits, count = (ops.bitcast(v, dtype=unsigned) for v in (a, b))
+    return ops.bitcast(ops.bitwise_right_shift(bits, count), dtype=a.dtype)
+
+
+def bitcast_convert_type(x: Any, *, new_dtype: Any) -> Any:
+    return ops.bitcast(x, dtype=new_dtype)
 
 
 def pass_through(*xs: Any, **_: Any) -> Any:
@@ -151,6 +164,7 @@ READ: dict[str, Callable[..., Any]] = {
     "round": round_,
     "shift_right_arithmetic": shift_right_arithmetic,
     "shift_right_logical": shift_right_logical,
+    "bitcast_convert_type": bitcast_convert_type,
     "device_put": pass_through,
     "optimization_barrier": pass_through,
     "sharding_constraint": pass_through,

@@ -89,11 +89,15 @@ def iota(*, dtype: Any, shape: Any, dimension: int, sharding: Any = None) -> Any
 
 
 def dynamic_slice(x: Any, *starts: Any, slice_sizes: Any) -> Any:
-    return ops.dynamic_slice(x, _stack_starts(starts), list(slice_sizes))
+    return (
+        ops.dynamic_slice(x, _stack_starts(starts), list(slice_sizes)) if starts else x
+    )
 
 
 def dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Any:
-    return ops.dynamic_update_slice(x, update, _stack_starts(starts))
+    return (
+        ops.dynamic_update_slice(x, update, _stack_starts(starts)) if starts else update
+    )
 
 
 def _stack_starts(starts: Sequence[Any]) -> Any:
