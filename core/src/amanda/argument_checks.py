@@ -61,7 +61,7 @@ def check_arguments(face: MutableMapping[str, Any], *late: str) -> None:
 def check_member(member: Any, *late: str) -> Any:
     """The function with checks of its arguments; a class receives them in place."""
     if inspect.isfunction(member):
-        return _checked(member, _Signature(member, member.__name__, 0, late))
+        return _check_calls_of(member, _Signature(member, member.__name__, 0, late))
     if inspect.isclass(member):
         _check_class(member, late)
     return member
@@ -121,7 +121,7 @@ def _check_method(cls: type, name: str, member: Any, late: Sequence[str]) -> Non
     is_maker = name in _OPERATORS[:2]
     who = cls.__name__ if is_maker else f"{cls.__name__}.{name}"
     skip = 0 if isinstance(member, staticmethod) and not is_maker else 1
-    checked = _checked(function, _Signature(function, who, skip, late))
+    checked = _check_calls_of(function, _Signature(function, who, skip, late))
     if checked is not function:
         type.__setattr__(cls, name, type(member)(checked) if is_bound else checked)
 
@@ -135,7 +135,7 @@ def _is_public(cls: type) -> bool:
     return _is_ours(cls) and cls.__name__ in getattr(face, "__all__", ())
 
 
-def _checked(function: Any, signature: _Signature) -> Any:
+def _check_calls_of(function: Any, signature: _Signature) -> Any:
     """The function behind a check of its arguments, if it has any."""
     if hasattr(function, _MARK) or not signature.has_arguments:
         return function

@@ -430,7 +430,7 @@ _ELEMENTWISE_THEMES = ("nn.activation", "math.binary_special", "math.bits")
 """Themes whose composites are elementwise unless they have axes."""
 _AXES_THEMES = (
     "math.reduction", "math.cumulative", "math.norms", "math.sorting",
-    "nn.activation", "nn.hardmax", "nn.local_response_norm", "nn.fused_layers",
+    "nn.activation", "nn.local_response_norm", "nn.fused_layers",
 )  # fmt: skip
 """Themes whose unary ops work along given axes."""
 

@@ -38,14 +38,13 @@ from amanda_std.ops.math.special import betainc, dawsn, digamma, erfc, erfinv, e
 from amanda_std.ops.ml.kernels import kernel_product
 from amanda_std.ops.ml.label_encoding import lookup, map_values
 from amanda_std.ops.ml.trees import tree_ensemble, tree_leaves
-from amanda_std.ops.nn.activation import celu, elu, gelu, hardsigmoid, hardswish, leaky_relu, log_softmax, mish, prelu, relu, selu, shrink, silu, softmax, softplus, softsign, threshold
+from amanda_std.ops.nn.activation import celu, elu, gelu, hardmax, hardsigmoid, hardswish, leaky_relu, log_softmax, mish, prelu, relu, selu, shrink, silu, softmax, softplus, softsign, threshold
 from amanda_std.ops.nn.adaptive_pooling import adaptive_avg_pool, adaptive_max_pool
 from amanda_std.ops.nn.causal_conv import causal_conv
 from amanda_std.ops.nn.convolution import conv, conv_transpose
 from amanda_std.ops.nn.ctc import ctc_loss
 from amanda_std.ops.nn.deform_conv import deform_conv
 from amanda_std.ops.nn.fused_layers import bias_gelu, glu, skip_layer_norm, swiglu
-from amanda_std.ops.nn.hardmax import hardmax
 from amanda_std.ops.nn.linear import linear
 from amanda_std.ops.nn.local_response_norm import lp_norm, lrn, mean_variance_norm
 from amanda_std.ops.nn.losses import absolute_error, binary_cross_entropy, cosine_similarity, hinge_loss, huber_loss, kl_divergence, log_cosh_loss, nll_loss, poisson_loss, sigmoid_cross_entropy, soft_cross_entropy, softmax_cross_entropy, squared_error

@@ -1,4 +1,4 @@
-"""Activation functions, softmax and log-softmax. All are composites."""
+"""Activation functions, softmax, log-softmax and hardmax. All are composites."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from amanda_std.engine.samples import Sample, Samples, array, ramp, unary
 from amanda_std.engine.traits import Trait
 from amanda_std.ops.math.arithmetic import abs as abs_
 from amanda_std.ops.math.arithmetic import clip, maximum, minimum, multiply, where
-from amanda_std.ops.math.comparison import greater, less
+from amanda_std.ops.math.comparison import equal, greater, less
 from amanda_std.ops.math.elementary import erf, exp, expm1, log, log1p, sigmoid, tanh
-from amanda_std.ops.math.reduction import max_, sum_
-from amanda_std.ops.tensor.creation import zeros_like
+from amanda_std.ops.math.reduction import argmax, max_, sum_
+from amanda_std.ops.tensor.creation import arange, scalar_like, zeros_like
+from amanda_std.ops.tensor.shape import expand_dims
 
 _POINTS = (-3.5, -1.25, -0.4, -0.05, 0.05, 0.3, 0.9, 4.0)
 _DTYPES = ("float32", "float64", "bfloat16")
@@ -264,3 +265,26 @@ def _sums_of_exponentials(
 
 softmax.samples(_softmax_samples(False))
 log_softmax.samples(_softmax_samples(True))
+
+
+@composite
+def hardmax(x: Real, *, axis: int = -1) -> Real:
+    """1 at the first maximum along an axis, 0 elsewhere"""
+    axis = axis % x.ndim
+    at = argmax(x, axis, keepdims=True)
+    steps = arange(0, x.shape[axis])
+    rest = tuple(range(1, x.ndim - axis))
+    steps = expand_dims(steps, rest) if rest else steps
+    return where(equal(at, steps), scalar_like(1, x), scalar_like(0, x))
+
+
+hardmax.not_differentiable("it is piecewise constant")
+
+
+@hardmax.samples
+def _() -> Samples:
+    for dtype in ("float64", "float32", "int32"):
+        x = array([[3, 0, 3], [-1, 2, 1]], dtype)
+        yield Sample((x,), array([[1, 0, 0], [0, 1, 0]], dtype))
+        yield Sample((x,), array([[1, 0, 1], [0, 1, 0]], dtype), {"axis": 0})
+    yield Sample((ramp(0, 3),), ramp(0, 3))

@@ -166,7 +166,7 @@ class _WindowGeometry:
             total = piece if total is None else total + piece
         return self._crop(total)
 
-    def spread(self, values: Any) -> Any:
+    def spread_over_windows(self, values: Any) -> Any:
         """Each value added to all elements of its window, one axis at a time."""
         for i, taps in enumerate(self.taps):
             total: Any = None
@@ -237,7 +237,7 @@ def _(g: Any, x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any
         return [zeros_like(transpose(x, perm=back))]
     count = windows_.counts(count_pads).astype(x.dtype.numpy)
     weight = divide(g, count)
-    return [transpose(windows_.spread(weight), perm=back)]
+    return [transpose(windows_.spread_over_windows(weight), perm=back)]
 
 
 # -- samples -------------------------------------------------------------------
