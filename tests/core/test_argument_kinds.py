@@ -95,6 +95,11 @@ def make_plan() -> Any:
     return Plan([], Route(()))
 
 
+def has_numpy() -> bool:
+    """Whether the backend `numpy` is installed, which comes with a plug-in."""
+    return any(entry.name == "numpy" for entry in amanda.backends())
+
+
 MAKERS: dict[str, Callable[[World], Any]] = {
     "Graph": lambda w: w.graph,
     "Contents": lambda w: w.graph,
@@ -114,13 +119,13 @@ MAKERS: dict[str, Callable[[World], Any]] = {
     "Host": lambda w: amanda.default_host(),
     "Path": lambda w: Path("no-such-file.yaml"),
     "PathLike": lambda w: Path("no-such-file.yaml"),
-    "Session": lambda w: amanda.Session(w.graph, "numpy"),
-    "Compiled": lambda w: amanda.compile(w.graph, "numpy"),
+    "Session": lambda w: amanda.Session(w.graph, "numpy") if has_numpy() else None,
+    "Compiled": lambda w: amanda.compile(w.graph, "numpy") if has_numpy() else None,
     "Namespace": lambda w: make_namespace(),
     "Dictionary": lambda w: amanda.namespace("onnx@18"),
     "OpDef": lambda w: amanda.namespace("onnx@18").Relu,
     "DictionaryHistory": lambda w: amanda.namespace("onnx@18").history,
-    "PluginEntry": lambda w: amanda.backends()[0],
+    "PluginEntry": lambda w: next(iter(amanda.backends()), None),
     "ValueLookup": lambda w: None,  # made of functions alone
     "DictionaryFolder": lambda w: None,  # made of a package
     "function": lambda w: lambda *args, **named: None,

@@ -9,8 +9,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import numpy_helper
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 
 __all__ = ["operator_models", "mutate_model"]
 
@@ -48,7 +49,9 @@ def _with_constants(model: Any, arrays: Any) -> bytes:
     fixed.graph.input.extend(inputs[:1])
     for info, array in list(zip(inputs, arrays, strict=False))[1:]:
         if isinstance(array, np.ndarray):
-            fixed.graph.initializer.append(numpy_helper.from_array(array, info.name))
+            fixed.graph.initializer.append(
+                onnx.numpy_helper.from_array(array, info.name)
+            )
         elif isinstance(array, onnx.TensorProto):
             array.name = info.name
             fixed.graph.initializer.append(array)
@@ -110,7 +113,7 @@ def _tensor(choose: random.Random) -> Any:
     values = choose.choices(
         [0, 1, 1, 2] if kind in ("bool", "uint8") else pool, k=count
     )
-    return numpy_helper.from_array(np.array(values, kind).reshape(shape), "t")
+    return onnx.numpy_helper.from_array(np.array(values, kind).reshape(shape), "t")
 
 
 def _add_attribute(model: Any, good: list[bytes], choose: random.Random) -> None:
