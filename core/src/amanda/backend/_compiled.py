@@ -81,7 +81,11 @@ class Compiled:
         self._keys = self._slots if keys is None else list(keys)
         self._host = host
         self._find = find
-        self._last: Mapping[Key, Any] | None = None
+        self._last: Mapping[Key, Any] | Sequence[Any] | None = None
+        """The feeds of the last call, by key or in order."""
+        self._call_again = (
+            None if self._refs else self.executable_attribute("call_again")
+        )
         self._streams: RandomStreams | None = None
         """Streams of random numbers; None for those of the surrounding call."""
         self._before: RandomStreams | None = None
@@ -96,6 +100,19 @@ class Compiled:
 
         `out` may have arrays for some results, which are written to and returned.
         """
+        host = self._host
+        fire = host.fire if host is not None and host.listens() else None
+        if self._call_again is not None and fire is None and not out:
+            try:
+                values = self._feeds.values_in_order(feeds)
+                if self._files:
+                    self.check_files()
+                known = None if values is None else self._call_again(values)
+            except (Exception, SystemExit):  # noqa: BLE001  what follows explains it
+                known = None
+            if known is not None:
+                self._last = values
+                return dict(zip(self._keys, known))  # noqa: B905  faster
         bound = self._feeds.bind(feeds)
         if self._refs:
             bound = with_cells(bound, self._refs)
@@ -103,8 +120,6 @@ class Compiled:
             self.check_files()
         if out:
             expect_out(out, self._keys)
-        host = self._host
-        fire = host.fire if host is not None and host.listens() else None
         if fire is not None:
             fire("before_run", executable=self, feeds=bound)
         streams = self._streams or random_streams()
@@ -222,9 +237,12 @@ class Compiled:
             raise UsageError(f"{self!r} has no lookup of values")
         if self._last is None:
             raise UsageError("there is no value before the first run")
+        last = self._last
+        if not isinstance(last, Mapping):
+            last = dict(zip([slot.key for slot in self.inputs], last, strict=True))
         assert self._before is not None
         with use_random_streams(self._before.copy()):
-            return self._find(port, self._last)
+            return self._find(port, last)
 
     def __repr__(self) -> str:
         at = f" on {self.device}" if self.device else ""

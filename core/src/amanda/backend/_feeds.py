@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from amanda.backend._protocols import FeedSlot, Key
@@ -37,7 +37,9 @@ _HOLDERS: tuple[tuple[type[Type], type, str], ...] = (
 class Feeds:
     """The inputs of a compiled graph. Thread-safe."""
 
-    __slots__ = ("_count", "_forms", "_key_of", "_key_set", "_keys", "slots")
+    __slots__ = (
+        "_by_key", "_count", "_forms", "_key_of", "_key_set", "_keys", "slots",
+    )  # fmt: skip
 
     def __init__(
         self, slots: Sequence[FeedSlot], key_of: Callable[[Any], Any] | None = None
@@ -48,6 +50,11 @@ class Feeds:
         self._keys = tuple(slot.key for slot in slots)
         self._key_set = frozenset(self._keys)
         self._count = len(self._keys)
+        self._by_key: Callable[[Any], tuple[Any, ...]] = (
+            itemgetter(*self._keys)
+            if self._count > 1
+            else lambda feeds: tuple(feeds[key] for key in self._keys)
+        )
         self._forms: list[tuple[Any, Any]] | None = None
         """Dtypes and shapes of the last valid feeds; None if unknown."""
 
@@ -65,6 +72,20 @@ class Feeds:
         ):
             return dict(zip(self._keys, feeds, strict=False))
         return self._looked_at(feeds)
+
+    def values_in_order(
+        self, feeds: Mapping[Any, Any] | Sequence[Any]
+    ) -> tuple[Any, ...] | None:
+        """The values of feeds in the order of the inputs, unchecked; None where feeds
+        are neither a dict nor a list, or not as many as the inputs.
+
+        KeyError: a feed is missing."""
+        if len(feeds) == self._count:
+            if feeds.__class__ is dict:
+                return self._by_key(feeds)
+            if feeds.__class__ in _LISTS:
+                return (*feeds,)
+        return None
 
     def _are_as_before(self, values: Iterable[Any]) -> bool:
         try:

@@ -27,6 +27,11 @@ class Executable(Protocol):
 
     Random ops draw by `amanda.backend.random_streams()`. An executable whose `draws`
     is true has random generators of its own instead, and is not cached.
+
+    An optional method `call_again(values)` is a faster way for feeds whose dtypes and
+    shapes it was called with before: it returns the results in order, sharing no memory
+    with each other or with feeds. It gets the feeds in order, unchecked, and returns
+    None, or raises an error, where it was not called with such feeds before.
     """
 
     def __call__(

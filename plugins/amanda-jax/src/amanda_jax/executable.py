@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from operator import countOf
+from operator import attrgetter, countOf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import jax
@@ -37,6 +37,7 @@ Symbolic = bool | str | Sequence[str]
 
 _ARRAY = type(jax.numpy.zeros(()))
 CONTAINER: Final = object()
+_DTYPE: Final = attrgetter("dtype")
 _block_until_ready: Any = jax.block_until_ready
 
 
@@ -138,7 +139,7 @@ class Executable:
         self._names = _port_names(prepared)
         self._as_numpy = settings.results == "numpy"
         self._dtypes = [_feed_dtype(port) for port in prepared.parameters]
-        self._count = len(self._dtypes)
+        self._jax_types = [_ARRAY] * len(self._dtypes)
         self._direct_call: Any = None
         """A function of arrays without further checks, once there is one."""
 
@@ -179,9 +180,29 @@ class Executable:
             results = self._call_directly(values)
         finally:
             self._compilations.stop(token)
+        return self._finish(results, [*map(type, values)] == self._jax_types)
+
+    def call_again(self, values: tuple[Any, ...]) -> Sequence[Any] | None:
+        """Run with feeds of shapes and types that were run before.
+
+        JAX's own cache finds the program; to trace one is an error here. It converts
+        arrays of NumPy, so their types are checked."""
+        direct_call = self._direct_call
+        if direct_call is None:
+            return None
+        are_of_jax = [*map(type, values)] == self._jax_types
+        if not are_of_jax and [*map(_DTYPE, values)] != self._dtypes:
+            return None
+        results: Sequence[Any] = direct_call(*values)
+        if are_of_jax and not self._as_numpy:
+            return results
+        return self._finish(results, are_of_jax)
+
+    def _finish(self, results: Sequence[Any], may_be_pending: bool) -> Sequence[Any]:
+        """The results as arrays of the kind that the caller wants."""
         if self._as_numpy:
             return self._to_numpy(results)
-        if countOf(map(type, values), _ARRAY) != self._count:
+        if not may_be_pending:
             # JAX may still read feeds that the caller may write to
             _block_until_ready(results)
         return results

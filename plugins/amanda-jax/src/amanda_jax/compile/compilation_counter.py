@@ -30,6 +30,11 @@ class CompilationCounter:
     def stop(self, token: Token[CompilationCounter | None]) -> None:
         _current.reset(token)
 
+    @staticmethod
+    def is_counting() -> bool:
+        """Whether any counter counts here and now."""
+        return _current.get() is not None
+
     def add_one(self) -> None:
         with self._lock:
             self.count += 1

@@ -22,6 +22,7 @@ from amanda_jax.compile.code import (
     ReplaceableCode,
     find_aliases,
 )
+from amanda_jax.compile.compilation_counter import CompilationCounter
 from amanda_jax.compile.trace_context import trace_context, why_untraceable
 from amanda_jax.compile.x64 import has_64_bit_values, is_64_bit, may_be_64_bit
 from amanda_jax.kernels import JAX
@@ -32,6 +33,7 @@ from amanda_std.backends import use_kernels
 
 __all__ = [
     "JittedProgram",
+    "NewShapesError",
     "NoArrayError",
     "TooManyProgramsError",
     "TracedProgram",
@@ -41,6 +43,10 @@ __all__ = [
 
 class NoArrayError(AmandaError):
     """A feed is no array, and has to be converted to one."""
+
+
+class NewShapesError(AmandaError):
+    """Feeds have other shapes or types than those of calls before."""
 
 
 class X64Error(AmandaError):
@@ -186,12 +192,14 @@ class JittedProgram(TracedProgram):
 
     @property
     def direct_call(self) -> Any:
-        if self._replacement is not None:
+        if self._replacement is not None or self._prepare_arguments is not None:
             return None
         if self._cached is not None:
             only = self._cached.only_program
             return only and partial(only, *self.weights)
-        if self._jitted_32_bit is None or not self._constants:
+        if self._jitted_32_bit is None:
+            return partial(_call_with_64_bits, self._jitted, *self.weights)
+        if not self._constants:
             return self._jitted_32_bit
         return partial(self._jitted_32_bit, *self.weights)
 
@@ -202,6 +210,8 @@ class JittedProgram(TracedProgram):
     # -- tracing ---------------------------------------------------------------
 
     def _trace(self, weights: Sequence[Any], args: Sequence[Any]) -> Any:
+        if not CompilationCounter.is_counting():
+            raise NewShapesError("feeds of such shapes and types were not checked")
         results = super()._trace(weights, args)
         self._aliases |= find_aliases(results, args)
         return results
@@ -303,6 +313,11 @@ class JittedProgram(TracedProgram):
             self._cached.clear()
         if self._jitted_32_bit is not None:
             self._jitted_32_bit.clear_cache()
+
+
+def _call_with_64_bits(jitted: Any, *values: Any) -> Any:
+    with jax.enable_x64(True):
+        return jitted(*values)
 
 
 class _LabeledSteps(StepProgram):
