@@ -120,7 +120,7 @@ class TestSavedOnce:
         kernel = ramp(40, 32, 3, 3) / 17
         pads = ((pad, pad), (pad, pad))
         graph = graph_of(lambda x: ops.conv(x, kernel, padding=pads), x)
-        compiled = amanda.compile(graph, "jax")
+        compiled = amanda.compile(graph, "jax", precision="high")
         written = compiled.executable.export(symbolic=True)
         tiles = (5, 96, 40) if pad else (6, 96, 40)  # of three rows each, or four
         assert [weight.shape for weight in written.weights] == [lies or tiles]
