@@ -21,7 +21,7 @@ __all__ = [
     "work_of",
 ]
 
-MAX_EAGER_ELEMENTS: Final = 1 << 20
+MAX_EAGER_ELEMENTS: Final = 1 << 22
 """The largest array that a call on constants computes while a graph is built."""
 
 _ALWAYS: Final = 1 << 26
