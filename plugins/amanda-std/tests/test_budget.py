@@ -117,10 +117,10 @@ def test_a_small_one_becomes_a_constant() -> None:
 @pytest.mark.parametrize(
     ("args", "small"),
     [
-        ((3, (4, 5)), True), ((1 << 40,), False), (((1 << 11), (1 << 11)), False),
-        ((np.ones(1 << 21),), False), ((np.array([1 << 40]),), False),
+        ((3, (4, 5)), True), ((1 << 40,), False), (((1 << 12), (1 << 12)), False),
+        ((np.ones(1 << 23),), False), ((np.array([1 << 40]),), False),
         ((np.array([5]),), True), ((None, "text", 1e30, True), True),
-        ((np.ones(1 << 11), np.ones(1 << 11)), False), (([[1 << 30]],), False),
+        ((np.ones(1 << 12), np.ones(1 << 12)), False), (([[1 << 30]],), False),
     ],
 )  # fmt: skip
 def test_sizes_are_seen_without_inference(args: tuple, small: bool) -> None:
