@@ -12,7 +12,7 @@ text:
 A comment of HTML directly before a block says what else a block is:
 
 - `<!-- not run: REASON -->`: it cannot run, and is counted;
-- `<!-- file: NAME -->`: it is written to this file, which later blocks may use.
+- `<!-- file: PATH -->`: it is written to this file, which later blocks read or import.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class PageError(Exception):
 def blocks(text: str) -> Iterator[Block]:
     """The fenced blocks of a page, in order."""
     lines = text.splitlines()
-    i, note = 0, {}
+    i = 0
+    note: dict[str, str] = {}
     while i < len(lines):
         fence, words = _FENCE.match(lines[i]), _NOTE.fullmatch(lines[i])
         i += 1
@@ -88,10 +89,14 @@ def _output(lines: list[str], i: int) -> str | None:
 
 def run(page: str, text: str) -> dict[str, int]:
     """Run the blocks of a page in the current folder; return how many of each kind."""
-    space = {"__name__": "__main__", "__file__": str(Path("page.py").absolute())}
+    space: dict[str, object] = {
+        "__name__": "__main__",
+        "__file__": str(Path("page.py").absolute()),
+    }
     counts = {"run": 0, "not run": 0}
     for block in blocks(text):
         if block.file:
+            Path(block.file).parent.mkdir(parents=True, exist_ok=True)
             Path(block.file).write_text(block.text, encoding="utf-8")
         if block.language == "python" and not block.file:
             counts["not run" if block.not_run else "run"] += 1
@@ -145,10 +150,12 @@ def main(arguments: list[str]) -> int:
         with tempfile.TemporaryDirectory() as folder:
             home = Path.cwd()
             os.chdir(folder)
+            sys.path.insert(0, folder)  # modules that the page shows
             try:
                 counts = run(str(page), text)
             finally:
                 os.chdir(home)
+                sys.path.remove(folder)
         print(f"{page}: {counts['run']} blocks run, {counts['not run']} not run")
     return 0
 
