@@ -144,11 +144,11 @@ def _gelu(x: Any, *, approximate: bool = False) -> Any:
     one, half = x.dtype.type(1), x.dtype.type(0.5)
     if approximate:
         inner = (x + x * x * x * x.dtype.type(0.044715)) * x.dtype.type(sqrt(2 / np.pi))
-        return x * (np.tanh(inner) + one) * half
+        return x * half * (np.tanh(inner) + one)
     y = call_scipy_special("erf", x * x.dtype.type(sqrt(0.5)))
     y = y + one
+    y *= half  # first: x times 2 may overflow
     y *= x
-    y *= half
     return y
 
 

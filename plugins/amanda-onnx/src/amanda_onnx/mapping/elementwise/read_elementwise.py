@@ -68,15 +68,14 @@ def read_is_inf(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -
 
 
 def read_prelu(x: Any, slope: Any) -> Any:
-    zero = x - x
-    return ops.where(ops.less(x, zero), x * slope, x)
+    return ops.where(ops.less(x, ops.zeros_like(x)), x * slope, x)
 
 
 def read_shrink(x: Any, *, bias: float = 0.0, lambd: float = 0.5) -> Any:
     own = x.dtype
     if str(own.kind) != "float":
         x = ops.astype(x, dtype="float64")
-    low = ops.where(ops.less(x, -lambd), x + bias, x - x)
+    low = ops.where(ops.less(x, -lambd), x + bias, ops.zeros_like(x))
     y = ops.where(ops.greater(x, lambd), x - bias, low)
     return y if y.dtype == own else ops.astype(y, dtype=own)
 

@@ -27,7 +27,7 @@ def read_gemm(a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float 
     y = ops.matmul(a, b)
     if alpha != 1:
         y = y * alpha
-    if c is None:
+    if c is None or beta == 0:  # not 0 * c, which may be NaN
         return y
     return ops.add(y, c if beta == 1 else c * beta)
 

@@ -140,7 +140,7 @@ def _apply_mask(x: Any, mask: Any, rate: Any, outputs: int) -> Any:
     else:
         rest = ops.maximum(1.0 - rate, np.float32(1e-30))
         scaled = x * ops.astype(ops.reciprocal(rest), dtype=x.dtype)
-    return (ops.where(mask, scaled, x - x), mask)[:outputs]
+    return (ops.where(mask, scaled, ops.zeros_like(x)), mask)[:outputs]
 
 
 def _inference_dropout(x: Any, outputs: int, mask_dtype: str = "bool") -> Any:

@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from amanda.types import dims_equal
 from amanda_std.engine.annotations import Floating, Real, RealFloating
 from amanda_std.engine.operation import Operation, composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp, unary
 from amanda_std.engine.traits import Trait
+from amanda_std.engine.values import dims_of
 from amanda_std.ops.math.arithmetic import abs as abs_
 from amanda_std.ops.math.arithmetic import clip, maximum, minimum, multiply, where
 from amanda_std.ops.math.comparison import equal, greater, less
@@ -118,20 +120,22 @@ def gelu(x: RealFloating, *, approximate: bool = False) -> RealFloating:
     """Gaussian error linear unit: x * ndtr(x), or its tanh approximation"""
     if approximate:
         inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
-        return x * (tanh(inner) + 1.0) * 0.5
-    return x * (erf(x * math.sqrt(0.5)) + 1.0) * 0.5
+        return x * 0.5 * (tanh(inner) + 1.0)  # x * 2 may overflow
+    return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1.0)
 
 
 @composite
 def threshold(x: RealFloating, *, theta: float = 1.0) -> RealFloating:
-    """Thresholded ReLU: x where above theta, else 0"""
-    return where(greater(x, theta), x, x * 0.0)
+    """Thresholded ReLU: x where above theta, else 0, also for NaN"""
+    return where(greater(x, theta), x, zeros_like(x))
 
 
 @composite
 def shrink(x: RealFloating, *, margin: float = 0.5, bias: float = 0.0) -> RealFloating:
-    """Soft or hard shrinkage: 0 within `margin` of 0, else moved by `bias` towards 0"""
-    outside = where(less(x, -margin), x + bias, x * 0.0)
+    """Soft or hard shrinkage: 0 within `margin` of 0, else moved by `bias` towards 0
+
+    NaN becomes 0."""
+    outside = where(less(x, -margin), x + bias, zeros_like(x))
     return where(greater(x, margin), x - bias, outside)
 
 
@@ -271,6 +275,8 @@ log_softmax.samples(_softmax_samples(True))
 def hardmax(x: Real, *, axis: int = -1) -> Real:
     """1 at the first maximum along an axis, 0 elsewhere"""
     axis = axis % x.ndim
+    if dims_equal(dims_of(x)[axis], 0):
+        return x
     at = argmax(x, axis, keepdims=True)
     steps = arange(0, x.shape[axis])
     rest = tuple(range(1, x.ndim - axis))
@@ -288,3 +294,4 @@ def _() -> Samples:
         yield Sample((x,), array([[1, 0, 0], [0, 1, 0]], dtype))
         yield Sample((x,), array([[1, 0, 1], [0, 1, 0]], dtype), {"axis": 0})
     yield Sample((ramp(0, 3),), ramp(0, 3))
+    yield Sample((ramp(2, 0),), ramp(2, 0))
