@@ -2,8 +2,7 @@
 
     python tools/run_page.py docs/building.md     in a temporary folder
 
-What a page says that is printed is compared, up to white space; `...` stands for any
-text:
+What is printed must be what the page says, up to white space; `...` is any text:
 
 - a comment behind a `print` at the margin is its output;
 - an indented block, or one of `text`, that directly follows a block of Python is the
@@ -118,8 +117,8 @@ def _run_block(page: str, block: Block, space: dict[str, object]) -> None:
             _compare(f"{page}:{statement.lineno}", comments[line], out.getvalue())
         else:
             shown += out.getvalue()
-    if block.output is not None:
-        _compare(f"{page}:{block.first_line}", block.output, shown)
+    if block.output is not None or shown:
+        _compare(f"{page}:{block.first_line}", block.output or "(nothing)", shown)
 
 
 def _comments(code: str) -> dict[int, str]:
