@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -20,25 +21,34 @@ PAGES = {
 WITH_PYTHON = [page for page, text in PAGES.items() if "```python\n" in text]
 NOT_RUN: dict[str, int] = {}
 """How many blocks of a page cannot run. The page has the reasons."""
-LATER = {"plugins/amanda-jax/README.md", "plugins/amanda-nd4j/README.md"}
+IMPORT = re.compile(r"^\s*(?:import|from) (\w+)", re.MULTILINE)
 SHOWN = re.compile(r"^<!-- file: (\w+)", re.MULTILINE)
 """The packages that a page has the files of."""
-IMPORT = re.compile(r"^\s*(?:import|from) (\w+)", re.MULTILINE)
 
 
 def run_page(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", str(ROOT / "tools" / "run_page.py")]
     return subprocess.run(
-        [*command, str(page)], cwd=folder, capture_output=True, text=True
+        [*command, str(page)],
+        cwd=folder,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
     )
+
+
+def modules(page: str) -> set[str]:
+    """The modules that the examples of a page import, and plug-ins that they use."""
+    code = "".join(re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL))
+    plugins = set(re.findall(r"^plugins/(.+)/", page))
+    plugins |= {"amanda-onnx"} if '.onnx"' in code else set()
+    imported = set(IMPORT.findall(code)) - set(SHOWN.findall(PAGES[page]))
+    return imported | {name.replace("-", "_") for name in plugins}
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON)
 def test_page(page: str, tmp_path: Path) -> None:
-    if page in LATER:
-        pytest.xfail("its examples are fragments so far")
-    needed = set(IMPORT.findall(PAGES[page])) - set(SHOWN.findall(PAGES[page]))
-    missing = [name for name in needed if not installed(name)]
+    missing = [name for name in modules(page) if not installed(name)]
     if missing:
         pytest.skip(f"not installed: {', '.join(sorted(missing))}")
     done = run_page(ROOT / page, tmp_path)
