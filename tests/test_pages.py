@@ -66,6 +66,12 @@ def test_python_is_marked_as_such() -> None:
     assert [page for page, text in PAGES.items() if unmarked.search(text)] == []
 
 
+def test_readers_see_the_names_of_files() -> None:
+    for page, text in PAGES.items():
+        for name in re.findall(r"^<!-- file: (.+) -->", text, re.MULTILINE):
+            assert f"`{name}`" in text, page
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
