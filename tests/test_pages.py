@@ -26,6 +26,13 @@ SHOWN = re.compile(r"^<!-- file: (\w+)", re.MULTILINE)
 """The packages that a page has the files of."""
 
 
+PLUGIN_OF = {
+    ".onnx": "amanda-onnx", '"std': "amanda-std", '"amanda/std/1': "amanda-std",
+    '"numpy': "amanda-std", '"jax': "amanda-jax", '"onnxruntime': "amanda-onnxruntime",
+}  # fmt: skip
+"""Plug-ins by the ends of strings in examples that use them."""
+
+
 def run_page(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", str(ROOT / "tools" / "run_page.py")]
     return subprocess.run(
@@ -41,7 +48,7 @@ def modules(page: str) -> set[str]:
     """The modules that the examples of a page import, and plug-ins that they use."""
     code = "".join(re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL))
     plugins = set(re.findall(r"^plugins/(.+)/", page))
-    plugins |= {"amanda-onnx"} if '.onnx"' in code else set()
+    plugins |= {name for text, name in PLUGIN_OF.items() if f'{text}"' in code}
     imported = set(IMPORT.findall(code)) - set(SHOWN.findall(PAGES[page]))
     return imported | {name.replace("-", "_") for name in plugins}
 

@@ -42,10 +42,13 @@ def run_model(path: Path, only_load: bool) -> None:
 
 
 def own_peak() -> int:
-    """The peak of this program's memory in KB: `ru_maxrss` includes what the process
-    had that started it."""
+    """The peak of this program's memory in KB, without pages of libraries and files.
+
+    `ru_maxrss` would include what the process had that started it."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.partition("VmHWM:")[2].split()[0])
+    fields = ("VmHWM", "RssFile")
+    peak, mapped = (int(status.partition(f"{f}:")[2].split()[0]) for f in fields)
+    return peak - mapped
 
 
 def main(path: Path) -> int:
