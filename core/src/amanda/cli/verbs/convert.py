@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,6 +40,11 @@ __all__ = ["command"]
 )
 @click.option("--format", "form", help="The format of SOURCE; default: detected.")
 @click.option("--target-format", "target_form", help="The format of TARGET.")
+@click.option(
+    "--schema",
+    type=click.Choice(["exact", "published"]),
+    help="The schema of YAML and JSON; default: exact.",
+)
 @click.option("--rules", "files", multiple=True, help="A rule file, tried first.")
 @click.option("--trace", is_flag=True, help="Print which rule matched each op.")
 @click.option(
@@ -54,6 +59,7 @@ def command(
     goal: str | None,
     form: str | None,
     target_form: str | None,
+    schema: str | None,
     files: tuple[str, ...],
     trace: bool,
     keep_foreign: bool,
@@ -85,7 +91,8 @@ def command(
             graph = _convert(graph, goal, found, reports, keep_foreign=keep_foreign)
             places = _function_locations(found) if trace else {}
     with show_progress(f"writing {target}"):
-        save(graph, target, format=written.choice)
+        options: dict[str, Any] = {} if schema is None else {"schema": schema}
+        save(graph, target, format=written.choice, **options)
     data["steps"] = [report_data(report) for report in reports]
     data["namespace"] = graph.namespace
     chosen = None if goal is None else _chosen_version_note(goal, graph.namespace)

@@ -38,33 +38,64 @@ class _TextFormat:
         """Write a graph to a file; an old file is replaced at the end."""
         from amanda.files.atomic import replace_file
 
-        _refuse_options(options, "write")
-        _, dumps = self._codec()
+        dumps = self._dumps(options)
         data = dumps(graph).encode()
         with replace_file(path) as file:
             file.write(data)
+
+    def _dumps(self, options: dict[str, Any]) -> Dumps:
+        """The function that writes the text, from the options."""
+        _refuse_options(options, "write")
+        return self._codec()[1]
 
     def _codec(self) -> tuple[Loads, Dumps]:
         """`loads` and `dumps` of the form, imported on first use."""
         raise NotImplementedError
 
 
-class YamlFormat(_TextFormat):
-    """`.yaml`: the published schema, as YAML."""
+class _SchemaFormat(_TextFormat):
+    """A text form with the option `schema`: "exact" (default) or "published"."""
+
+    def _dumps(self, options: dict[str, Any]) -> Dumps:
+        schema = options.pop("schema", "exact")
+        if schema not in ("exact", "published"):
+            raise UsageError(
+                "an unknown schema", expected="exact or published", got=repr(schema)
+            )
+        exact = super()._dumps(options)
+        return exact if schema == "exact" else self._published_dumps()
+
+    def _published_dumps(self) -> Dumps:
+        """`dumps_published` of the form, imported on first use."""
+        raise NotImplementedError
+
+
+class YamlFormat(_SchemaFormat):
+    """`.yaml`: the schema of YAML and JSON, as YAML."""
 
     def _codec(self) -> tuple[Loads, Dumps]:
         from amanda.files.text import yaml_form
 
         return yaml_form.loads, yaml_form.dumps
 
+    def _published_dumps(self) -> Dumps:
+        from amanda.files.text import yaml_form
 
-class JsonFormat(_TextFormat):
+        return yaml_form.dumps_published
+
+
+class JsonFormat(_SchemaFormat):
     """`.json`: the same schema, as JSON."""
 
     def _codec(self) -> tuple[Loads, Dumps]:
         from amanda.files.text import json_form
 
         return json_form.loads, json_form.dumps
+
+    def _published_dumps(self) -> Dumps:
+        from amanda.files.text import json_form
+
+        return json_form.dumps_published
 
 
 class TextFormat(_TextFormat):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from amanda.files.text.document.schema import (
     EdgeDocument,
+    published_data,
     read_data,
     text_locator,
     to_data,
@@ -20,13 +21,19 @@ from amanda.files.text.syntax.layout import JsonStyle, format_document
 from amanda.files.text.syntax.plain_data import decode_text
 from amanda.graph import Graph, bulk
 
-__all__ = ["dumps", "loads"]
+__all__ = ["dumps", "dumps_published", "loads"]
 
 
 def dumps(graph: Graph) -> str:
     """The graph as JSON, deterministic."""
     with bulk():
         return format_document(JsonStyle(), to_data(graph))
+
+
+def dumps_published(graph: Graph) -> str:
+    """The graph in the published schema; FormatError for what it cannot hold."""
+    with bulk():
+        return format_document(JsonStyle(), published_data(graph, is_json=True))
 
 
 def loads(text: str | bytes, name: str = "<text>") -> Graph | EdgeDocument:

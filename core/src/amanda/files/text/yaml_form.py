@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from amanda.files.text.document.schema import (
     EdgeDocument,
+    published_data,
     read_data,
     text_locator,
     to_data,
@@ -31,13 +32,19 @@ from amanda.files.text.syntax.plain_data import decode_text
 from amanda.files.text.syntax.yaml_parser import locate, parse
 from amanda.graph import Graph, bulk
 
-__all__ = ["dumps", "loads"]
+__all__ = ["dumps", "dumps_published", "loads"]
 
 
 def dumps(graph: Graph) -> str:
     """The graph as YAML, deterministic."""
     with bulk():
         return format_document(YamlStyle(), to_data(graph))
+
+
+def dumps_published(graph: Graph) -> str:
+    """The graph in the published schema; FormatError for what it cannot hold."""
+    with bulk():
+        return format_document(YamlStyle(), published_data(graph, is_json=False))
 
 
 def loads(text: str | bytes, name: str = "<text>") -> Graph | EdgeDocument:

@@ -27,6 +27,7 @@ from amanda.files.text.construct.parsed_graph import (
     ParsedGraph,
 )
 from amanda.files.text.construct.resolve_edges import possible_addresses
+from amanda.files.text.document.published_writer import PublishedWriter
 from amanda.files.text.document.reader import VERSION, DocumentReader
 from amanda.files.text.document.writer import DocumentWriter
 from amanda.files.text.syntax.plain_data import (
@@ -43,6 +44,7 @@ __all__ = [
     "EdgeDocument",
     "from_data",
     "graph_of_document",
+    "published_data",
     "read_data",
     "to_data",
 ]
@@ -65,6 +67,21 @@ def to_data(graph: Graph) -> Plain:
     """A graph as dicts, lists and scalars; `Tagged` for other values."""
     expect_valid_content(graph)
     return DocumentWriter(graph).document()
+
+
+def published_data(graph: Graph, is_json: bool) -> Plain:
+    """A graph in the published schema; FormatError if it would be read differently."""
+    expect_valid_content(graph)
+    data = PublishedWriter(graph, is_json).document()
+    again = graph_of_document(from_data(data), "<published>")
+    if (difference := again.difference(graph)) is not None:
+        raise FormatError(
+            "the published schema cannot hold this graph",
+            who=graph.label,
+            got=str(difference),
+            hint="change what differs, or save it without schema='published'",
+        )
+    return data
 
 
 def from_data(data: Plain, name: str = "<data>") -> Graph | EdgeDocument:
