@@ -142,8 +142,8 @@ def functions_to_mutate(
         start = op.function if table is None else rows.get(name)
         if start is None or (wanted and name not in wanted):
             continue
-        if table is None and (op.is_composite or op.effect == "shows"):
-            continue  # effects are not results: test_effects.py
+        if table is None and (op.is_composite or op.effect in ("shows", "draws")):
+            continue  # effects are not results: test_effects.py, test_random_streams.py
         if table == "jax" and op.body_rule is not None:
             continue  # bodies are traced: test_samples.py of amanda-jax
         for function in _reachable_functions(

@@ -20,6 +20,7 @@ from amanda_jax.formats.jaxprs.mapping import MAPPING
 _PLACES = "where arrays lie is for whoever runs it to choose"
 _FAST = "a hint: how fast, or how exact at least; not what"
 UNREAD = {
+    "algorithm": _FAST,
     "context_mesh": _PLACES,
     "copy_semantics": _PLACES,
     "devices": _PLACES,
@@ -29,10 +30,12 @@ UNREAD = {
     "out_sharding": _PLACES,
     "precision": _FAST,
     "sharding": _PLACES,
+    "sort_eigenvalues": "those of the hub set always are",
     "srcs": _PLACES,
     "unconstrained_dims": _PLACES,
     "unique_indices": _FAST,
     "unroll": _FAST,
+    "use_magma": _FAST,
     "weak_type": "the element type is told; weak ones decide while JAX traces only",
 }
 

@@ -131,7 +131,8 @@ class TestResults:
         compiled = expect_numpy(transformer(8), tokens(8), shardings=shardings)
         report = compiled.executable.report()
         assert report.pieces >= 8
-        assert report.compilations == report.programs <= 3
+        assert report.programs <= 3
+        assert report.programs <= report.compilations <= 4  # one by JAX itself
 
     @pytest.mark.parametrize("shardings", [None, "batch, fsdp:model"])
     def test_a_network_of_convolutions(self, shardings):

@@ -423,7 +423,6 @@ class ConversionRun:
                 at.provenance = origin
                 new.append(at)
             at = at.previous
-        self._carried.clear()
         rare = op.side_record is not None  # most ops have no side record
         if rare and _has_control_edges(op):
             if not new and not set(op.control_inputs) <= set(match.ops):
@@ -444,6 +443,7 @@ class ConversionRun:
                 target.rename(value.op, op.name)
         if self._check is not None:
             self._expect_valid(new)
+        self._carried.clear()
 
     def _expect_valid(self, ops: list[Op]) -> None:
         """Decline a rule that built an invalid op."""

@@ -66,7 +66,10 @@ def write_lookup(o: Any, x: Any, keys: Any, values: Any, otherwise: Any) -> Any:
 
 
 def write_equal(o: Any, a: Any, b: Any) -> Any:
-    """Of strings and constant ones: encoded as integers, in opsets before 19."""
+    """Of strings and constant ones: encoded as integers, in opsets before 19. Of
+    floats before 11: neither less nor greater, and no NaN."""
+    if a.type.dtype.kind == "float":
+        return _equal_floats(o, a, b)
     if str(a.type.dtype) != "string" or expect_ml_op(o, "LabelEncoder") < 2:
         raise Decline("Equal of this opset does not support this dtype")
     constant = next((v for v in (b, a) if constant_of(v) is not None), None)
@@ -81,6 +84,13 @@ def write_equal(o: Any, a: Any, b: Any) -> Any:
         for v in (a, b)
     )
     return o.Equal(one, other)
+
+
+def _equal_floats(o: Any, a: Any, b: Any) -> Any:
+    below = Tensor.of(np.asarray(-1, a.type.dtype.numpy))
+    numbers = (o.Greater(o.Abs(v), below) for v in (a, b))  # false for NaN
+    differ = o.Or(o.Less(a, b), o.Greater(a, b))
+    return o.And(o.Not(differ), o.And(*numbers))
 
 
 def _items(tensor: Tensor) -> list[Any]:

@@ -88,7 +88,7 @@ def _shift_by_powers(o: Any, a: Any, b: Any, own: DType, direction: str) -> Any:
 def write_floor_divide(o: Any, a: Any, b: Any) -> Any:
     """Div rounds towards 0: one less where a rest has another sign than b."""
     own = _integer_dtype(a)
-    if opset_of(o) >= 10:
+    if opset_of(o) >= (10 if own.bits >= 32 else 14):  # the first Div of small integers
         raise Decline("Mod of this opset is written by a rule of its own")
     wide = own if own.bits >= 32 else DType("int64")
     a, b = (v if own == wide else o.Cast(v, to=CODES[wide]) for v in (a, b))

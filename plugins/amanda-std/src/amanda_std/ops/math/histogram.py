@@ -118,7 +118,7 @@ def _() -> Samples:
         rows = array([[1, 3, 3, 7], [0, 1, 2, 3]], dtype)
         expected = array([[0, 1], [4, 4]], "int64")
         yield Sample((rows, requested), expected)
-    deep = array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], "int32")
+    deep = array([[[1, 2, 9], [3, 4, 9]], [[5, 6, 9], [7, 8, 9]]], "int32")
     requested = array([[[2], [5]], [[4], [8]]], "int32")
     yield Sample((deep, requested), array([[[1], [2]], [[0], [1]]], "int64"))
     yield Sample((deep[:0], requested[:0]), np.zeros((0, 2, 1), "int64"))

@@ -41,8 +41,9 @@ def resolve_padding(
     result = []
     for n, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
         total = (-(-n // s) - 1) * s + (k - 1) * d + 1 - n
+        least = 0
         is_computed = isinstance(total, Operators)
-        total = maximum(total, np.int64(0)) if is_computed else max(0, total)
+        total = maximum(total, np.int64(least)) if is_computed else max(least, total)
         less = total // 2
         result.append(
             (less, total - less) if padding == "same_upper" else (total - less, less)

@@ -12,7 +12,7 @@ from amanda.errors import InvalidTypeError
 from amanda.types import Shape, TensorType, minimum
 from amanda_std.engine.annotations import Floating, Real
 from amanda_std.engine.operation import composite, primitive
-from amanda_std.engine.samples import Sample, Samples, ramp
+from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.engine.values import dims_of
 from amanda_std.inference.shape_arguments import is_static
 from amanda_std.ops.math.arithmetic import divide
@@ -316,6 +316,9 @@ def _() -> Samples:
     yield from _pool_samples(
         lambda n, m: math.fsum(n) / (len(n) + m), ("float64",), count_pads=True
     )
+    x = ramp(1, 1, 40)  # windows so long that they share sums
+    means = [math.fsum(x[0, 0, i : i + 11]) / 11 for i in range(30)]
+    yield Sample((x,), array([[means]]), {"window": (11,)})
 
 
 # -- composites ----------------------------------------------------------------
