@@ -183,7 +183,7 @@ def _content(model: Any, good: list[bytes], choose: random.Random) -> None:
     tensor.name = name
 
 
-def _declared(model: Any, good: list[bytes], choose: random.Random) -> None:
+def _change_declared_type(model: Any, good: list[bytes], choose: random.Random) -> None:
     """The declared type of an input or output changes."""
     values = [*model.graph.input, *model.graph.output]
     if not values:
@@ -236,5 +236,5 @@ def _join(model: Any, good: list[bytes], choose: random.Random) -> None:
 
 _CHANGES: list[Callable[[Any, list[bytes], random.Random], None]] = [
     _attribute, _attribute, _attribute, _add_attribute, _inputs, _outputs, _type,
-    _content, _content, _content, _declared, _names, _version, _join,
+    _content, _content, _content, _change_declared_type, _names, _version, _join,
 ]  # fmt: skip

@@ -89,8 +89,8 @@ CASES = [
     Case("repro2.py", (), "sizes called by one name", "Error|do not match"),
 ]
 OPEN: dict[str, str] = {
-    "repro1.py": "ReduceMean of integers, Hardmax of an empty axis, denormals on jax",
-    "repro2.py": "random ops of symbolic shape are not written; sizes of one name",
+    "repro1.py": "denormal numbers in arithmetic and comparisons on jax",
+    "repro2.py": "inputs whose sizes share a name are refused where the sizes differ",
 }
 """Cases whose fault is still there, with the reason."""
 

@@ -143,7 +143,7 @@ def _check_calls_of(function: Any, signature: _Signature) -> Any:
     is_generator = inspect.isgeneratorfunction(function)
 
     @wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def call_checked(*args: Any, **kwargs: Any) -> Any:
         for value, kind in zip(args, ordered, strict=False):
             if value.__class__ not in kind:
                 kind.check(value)
@@ -161,8 +161,8 @@ def _check_calls_of(function: Any, signature: _Signature) -> Any:
             signature.explain(error, args, kwargs)
             raise
 
-    setattr(checked, _MARK, True)
-    return checked
+    setattr(call_checked, _MARK, True)
+    return call_checked
 
 
 class _Signature:

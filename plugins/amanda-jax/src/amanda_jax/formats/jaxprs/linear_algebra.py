@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from amanda.mapping import Decline
+from amanda_jax.formats.jaxprs.shapes import expect
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -13,11 +13,6 @@ __all__ = ["READ"]
 _TRANSFORMS: Final = {
     "FFT": ops.fft, "IFFT": ops.ifft, "RFFT": ops.rfft, "IRFFT": ops.irfft,
 }  # fmt: skip
-
-
-def expect(is_supported: object, reason: str) -> None:
-    if not is_supported:
-        raise Decline(reason)
 
 
 def fft(x: Any, *, fft_type: Any, fft_lengths: Any) -> Any:
