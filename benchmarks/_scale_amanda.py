@@ -24,7 +24,7 @@ def peak_memory() -> float:
     return 0.0
 
 
-def chain(n: int) -> Graph:
+def build_chain(n: int) -> Graph:
     graph = Graph("amanda/std/1")
     first = graph.parameter()
     value = graph.add("Add", [first, first], name="n").outputs[0]
@@ -34,7 +34,7 @@ def chain(n: int) -> Graph:
     return graph
 
 
-def wide(n: int) -> Graph:
+def build_wide(n: int) -> Graph:
     graph = Graph("amanda/std/1")
     first = graph.parameter()
     recent = [graph.add("Add", [first, first], name="n").outputs[0]] * WIDE
@@ -46,7 +46,7 @@ def wide(n: int) -> Graph:
     return graph
 
 
-def nested(n: int) -> Graph:
+def build_nested(n: int) -> Graph:
     """Build LEVELS nested bodies, each with a capture of the enclosing graph."""
     root = inner = Graph("amanda/std/1")
     first = root.parameter()
@@ -62,7 +62,7 @@ def nested(n: int) -> Graph:
     return root
 
 
-SHAPES = {"chain": chain, "wide": wide, "nested": nested}
+SHAPES = {"chain": build_chain, "wide": build_wide, "nested": build_nested}
 
 
 def count_ops(graph: Graph) -> int:

@@ -21,7 +21,7 @@ def peak_memory() -> float:
     return 0.0
 
 
-def chain(n: int) -> ir.Graph:
+def build_chain(n: int) -> ir.Graph:
     first = ir.Value(name="x")
     value, nodes = first, []
     for i in range(n):
@@ -31,7 +31,7 @@ def chain(n: int) -> ir.Graph:
     return ir.Graph([first], [value], nodes=nodes, name="g")
 
 
-def wide(n: int) -> ir.Graph:
+def build_wide(n: int) -> ir.Graph:
     first = ir.Value(name="x")
     recent, nodes = [first] * WIDE, []
     for i in range(n):
@@ -41,7 +41,7 @@ def wide(n: int) -> ir.Graph:
     return ir.Graph([first], [recent[0]], nodes=nodes, name="g")
 
 
-def nested(n: int) -> ir.Graph:
+def build_nested(n: int) -> ir.Graph:
     first = ir.Value(name="x")
     value, levels = first, []
     for level in range(LEVELS):
@@ -60,7 +60,7 @@ def nested(n: int) -> ir.Graph:
     return graph
 
 
-SHAPES = {"chain": chain, "wide": wide, "nested": nested}
+SHAPES = {"chain": build_chain, "wide": build_wide, "nested": build_nested}
 
 
 def count_ops(graph: ir.Graph) -> int:

@@ -71,11 +71,11 @@ def best_times(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
     for _ in range(ROUNDS):
         for name, call in calls.items():
             call()
-            times[name].append(elapsed(call, time.perf_counter))
+            times[name].append(measure_time(call, time.perf_counter))
     return {name: min(rounds) for name, rounds in times.items()}
 
 
-def elapsed(call: Callable[[], Any], clock: Callable[[], float]) -> float:
+def measure_time(call: Callable[[], Any], clock: Callable[[], float]) -> float:
     start = clock()
     call()
     return clock() - start
@@ -89,7 +89,7 @@ def main(layers: int = LAYERS) -> int:
     for name, without in (("unrolled", "blocks"), ("shared", "")):
         compiled: Any = amanda.compile(graph, "jax", without=without)
         call = calls[name] = partial(compiled, [x])
-        first, *later = (elapsed(call, time.process_time) for _ in range(4))
+        first, *later = (measure_time(call, time.process_time) for _ in range(4))
         compiling[name] = first - min(later)
         programs[name] = compiled.executable.report().programs
     calling = best_times(calls)

@@ -44,7 +44,7 @@ def build_perceptron(batch: int, width: int) -> Case:
     w1, w2, w3 = weights((784, width), (width, width), (width, 10))
     b1, b2, b3 = weights((width,), (width,), (10,))
 
-    def traced(x: Any) -> Any:
+    def network(x: Any) -> Any:
         h = ops.relu(ops.linear(x, w1, b1))
         h = ops.relu(ops.linear(h, w2, b2))
         return ops.softmax(ops.linear(h, w3, b3))
@@ -54,7 +54,7 @@ def build_perceptron(batch: int, width: int) -> Case:
         h = np.maximum(h @ w2 + b2, 0)
         return softmax(h @ w3 + b3)
 
-    graph = trace(traced, [parse_type("float32[batch, 784]")], names=["x"])
+    graph = trace(network, [parse_type("float32[batch, 784]")], names=["x"])
     return graph, weights((batch, 784)), reference
 
 
@@ -80,7 +80,7 @@ def build_transformer(length: int, width: int, heads: int) -> Case:
     q, k, v, o, up, down = weights(*[square] * 4, wide, tall)
     scale, bias = weights((width,), (width,))
 
-    def traced(x: Any) -> Any:
+    def network(x: Any) -> Any:
         def split_heads(y: Any) -> Any:
             batch, length, _ = y.shape
             y = ops.reshape(y, [batch, length, heads, depth])
@@ -104,7 +104,7 @@ def build_transformer(length: int, width: int, heads: int) -> Case:
         return layer_norm(h + gelu(h @ up) @ down, scale, bias)
 
     kind = parse_type(f"float32[batch, length, {width}]")
-    graph = trace(traced, [kind], names=["x"])
+    graph = trace(network, [kind], names=["x"])
     return graph, [weights((1, length, width))[0]], reference
 
 

@@ -48,11 +48,11 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
     backend = load_backend(host, host.find("backends", to.partition(":")[0]))
     route = find_route_to_backend(graph, backend, host)
 
-    def refused(made: Graph) -> Any:
+    def find_refused_ops(made: Graph) -> Any:
         with use_host(host):
             return lower_on_host(made, backend, host).problems
 
-    return Plan(route, graph, step, refused)
+    return Plan(route, graph, step, find_refused_ops)
 
 
 def _is_backend(name: str, host: Host) -> bool:

@@ -42,7 +42,7 @@ class ValueLookup:
         keys, compiled = self._parts[now]
         missing = [key for key in keys if key not in feeds]
         if missing:
-            raise _invalid(
+            raise _lookup_error(
                 port, f"it reads the input {missing[0]!r}, which was not compiled"
             )
         return next(iter(compiled([feeds[key] for key in keys]).values()))
@@ -52,13 +52,13 @@ class ValueLookup:
         if graph is None:
             raise GoneError(f"the value {port} is in no graph any more", who="a handle")
         if graph.holder is not None or graph.graph is not None:
-            raise _invalid(
+            raise _lookup_error(
                 port,
                 f"it is inside {graph.label}, which may run any number of times",
                 hint="make it a result of what holds it, or put a probe on it",
             )
         if not self.is_compiled(graph):
-            raise _invalid(
+            raise _lookup_error(
                 port,
                 "its graph is another one, or was changed since it was compiled",
                 hint="compile the graph as it is now",
@@ -72,7 +72,7 @@ class ValueLookup:
         ]
         compiled = self._compile(part)
         if compiled.executable_attribute("state") is not None:
-            raise _invalid(
+            raise _lookup_error(
                 port,
                 "it depends on variables, which have other values now",
                 hint="make it a result, or put a probe on it",
@@ -89,7 +89,7 @@ class ValueLookup:
             return False  # the compiled graph could be converted
 
 
-def _invalid(port: OutputPort, why: str, hint: str | None = None) -> UsageError:
+def _lookup_error(port: OutputPort, why: str, hint: str | None = None) -> UsageError:
     return UsageError(
         f"the handle {port} has no value in this executable", got=why, hint=hint
     )

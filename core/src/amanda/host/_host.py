@@ -151,11 +151,11 @@ class Host:
         function: Callable[..., Any] = self.load(entry)
 
         @wraps(function, updated=())
-        def guarded(*arguments: Any, **named: Any) -> Any:
+        def call_plugin(*arguments: Any, **named: Any) -> Any:
             with self.calling(entry, doing, error):
                 return function(*arguments, **named)
 
-        return guarded
+        return call_plugin
 
     # Namespaces
 

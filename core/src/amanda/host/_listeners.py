@@ -140,7 +140,7 @@ def _guard_listener(
     wanted = given if all_of_it else [p.name for p in parameters if p.name in given]
 
     @wraps(hookspecs.HOOKS[hook].declaration)
-    def guarded(*values: Any) -> Any:
+    def call_listener(*values: Any) -> Any:
         event = dict(zip(given, values, strict=True))
         try:
             with PluginCall(None, entry):
@@ -151,8 +151,8 @@ def _guard_listener(
             report(entry, f"raised in {hook}: {error_text(cause)}")
             return None
 
-    guarded.__dict__[_MARK] = _marks(listener)
-    return guarded
+    call_listener.__dict__[_MARK] = _marks(listener)
+    return call_listener
 
 
 def _arguments(hook: str) -> list[str]:
