@@ -429,6 +429,34 @@ def test_events_are_told_once_a_call(host, graph):
     assert heard == ["before_compile", "after_compile", *run, *run]
 
 
+def test_listeners_registered_between_calls_are_called(host, graph):
+    heard = []
+    compiled = amanda.compile(graph, host=host)
+    compiled([ONE, ONE])
+    host.register_hook("before_run", lambda: heard.append("before_run"))
+    compiled([ONE, ONE])
+    assert heard == ["before_run"]
+    host.unregister("hooks", "before_run")
+    compiled([ONE, ONE])
+    assert heard == ["before_run"]
+
+
+def test_listeners_are_looked_up_again_only_after_a_change(host, graph, monkeypatch):
+    counts = []
+    listens = Host.listens
+    monkeypatch.setattr(
+        Host, "listens", lambda *args: counts.append(1) or listens(*args)
+    )
+    compiled = amanda.compile(graph, host=host)
+    counts.clear()
+    for _ in range(5):
+        compiled([ONE, ONE])
+    assert len(counts) == 1
+    host.refresh()
+    compiled([ONE, ONE])
+    assert len(counts) == 2
+
+
 def test_threads_may_call(host, graph):
     compiled = amanda.compile(graph, host=host)
     wrong = []

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from amanda.argument_checks import argument_check, checks_itself
 from amanda.backend._feeds import Feeds
 from amanda.backend._protocols import Executable, FeedSlot, Key
 from amanda.backend._random_streams import (
@@ -30,6 +31,9 @@ __all__ = ["Compiled"]
 
 class EventSource(Protocol):
     """The part of a host that a compiled graph uses: its listeners."""
+
+    @property
+    def revision(self) -> int: ...
 
     def fire(self, hook: str, **event: Any) -> Any: ...
 
@@ -80,6 +84,9 @@ class Compiled:
         self._slots = [slot.key for slot in self.outputs]
         self._keys = self._slots if keys is None else list(keys)
         self._host = host
+        self._fire: Callable[..., Any] | None = None
+        """Fires events; None while nothing listens, as of `_revision` of the host."""
+        self._revision = -1
         self._find = find
         self._last: Mapping[Key, Any] | Sequence[Any] | None = None
         """The feeds of the last call, by key or in order."""
@@ -91,6 +98,7 @@ class Compiled:
         self._before: RandomStreams | None = None
         """The streams before the last call."""
 
+    @checks_itself
     def __call__(
         self,
         feeds: Mapping[Any, Any] | Sequence[Any],
@@ -101,8 +109,9 @@ class Compiled:
         `out` may have arrays for some results, which are written to and returned.
         """
         host = self._host
-        fire = host.fire if host is not None and host.listens() else None
-        if self._call_again is not None and fire is None and not out:
+        if host is not None and host.revision != self._revision:
+            self._find_listeners(host)
+        if self._call_again is not None and self._fire is None and not out:
             try:
                 values = self._feeds.values_in_order(feeds)
                 if self._files:
@@ -113,6 +122,16 @@ class Compiled:
             if known is not None:
                 self._last = values
                 return dict(zip(self._keys, known))  # noqa: B905  faster
+        return self._call_checked(feeds, out)
+
+    def _call_checked(
+        self,
+        feeds: Mapping[Any, Any] | Sequence[Any],
+        out: Mapping[Any, Any] | None,
+    ) -> dict[Any, Any]:
+        """Run on feeds that may be invalid, and fire the events of a run."""
+        _check_call(self, feeds, out)
+        host, fire = self._host, self._fire
         bound = self._feeds.bind(feeds)
         if self._refs:
             bound = with_cells(bound, self._refs)
@@ -139,6 +158,12 @@ class Compiled:
         if fire is not None:
             fire("after_run", executable=self, feeds=bound, results=results)
         return results
+
+    def _find_listeners(self, host: EventSource) -> None:
+        """Look whether anything listens, until the entries of the host change."""
+        revision = host.revision  # first: a change meanwhile counts as one after it
+        self._fire = host.fire if host.listens() else None
+        self._revision = revision
 
     def check_files(self) -> None:
         """Raise FormatError if a file whose memory a call reads was written to."""
@@ -248,6 +273,9 @@ class Compiled:
         at = f" on {self.device}" if self.device else ""
         inputs, outputs = (", ".join(map(str, s)) for s in (self.inputs, self.outputs))
         return f"<compiled by {self.backend}{at}: ({inputs}) -> ({outputs})>"
+
+
+_check_call = argument_check(Compiled.__call__)
 
 
 def _expect_distinct(slots: Iterable[FeedSlot]) -> None:

@@ -73,6 +73,8 @@ class Host:
         self._found: Index | None = None
         self._listeners: Listeners | None = None
         self._telling = threading.local()
+        self.revision = 0
+        """How many times the entries changed, so that answers can be kept till then."""
         self.caches: dict[str, Any] = {}
         """Caches of the API, by purpose."""
         self.adapters: dict[type, Any] = {}
@@ -256,6 +258,7 @@ class Host:
         with self._lock:
             self._found = None
             self._listeners = None
+            self.revision += 1
 
     # Events
 
@@ -328,6 +331,7 @@ class Host:
         self._listeners = None
         if self._found is not None:
             self._found = _replace_registered(self._found, self._given)
+        self.revision += 1  # last: who sees the new number sees the new entries
 
 
 def _replace_registered(index: Index, given: Iterable[PluginEntry]) -> Index:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -37,6 +39,27 @@ def test_the_second_call_is_a_call_again(dtype, results, monkeypatch):
         np.testing.assert_array_equal(np.asarray(again), np.asarray(first))
         assert again.dtype == first.dtype
     assert checked == []
+
+
+@pytest.mark.parametrize("kind", [list, dict])
+def test_the_second_call_calls_few_functions_of_python(kind):
+    _, compiled = compiled_sum("float32[n]", "float32[n]", results="jax")
+    x = jax.numpy.ones(3)
+    feeds = {list: [x, x], dict: {"x": x, "y": x}}[kind]
+    for _ in range(3):
+        compiled(feeds)
+    called: list[str] = []
+
+    def record(frame, event, arg):
+        if event == "call":
+            called.append(frame.f_code.co_name)
+
+    sys.setprofile(record)
+    try:
+        compiled(feeds)
+    finally:
+        sys.setprofile(None)
+    assert called == ["__call__", "values_in_order", "call_again"]
 
 
 @pytest.mark.parametrize(
