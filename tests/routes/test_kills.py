@@ -93,7 +93,7 @@ def parts(kind: str, path: Path) -> tuple[str, list[Any]]:
     if kind == "executable":
         import amanda_jax
 
-        saved: Any = amanda_jax.restored(path)
+        saved: Any = amanda_jax.load_saved_program(path)
         return f"m{saved.inputs[0][1:]}", [np.asarray(w) for w in saved._weights]
     graph = amanda.load(path)
     weights = [op.attrs["value"].numpy() for op in graph.walk() if op.is_constant]

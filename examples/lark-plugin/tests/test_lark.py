@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,10 +12,11 @@ import amanda
 from amanda.testing import FormatSuite, MappingSample, MappingSuite, PluginSuite
 
 
-def network():
+def network() -> amanda.Graph:
     """A small image classifier."""
     graph, random = amanda.Graph("example/lark/1"), np.random.default_rng(0)
-    x = graph.parameter(amanda.parse_type("float32[2, 8, 8, 3]"), name="x")
+    y: amanda.OutputPort
+    y = graph.parameter(amanda.parse_type("float32[2, 8, 8, 3]"), name="x")
     for name, op, attrs, *shapes in (
         ("conv", "Conv2D", {"strides": [2, 2], "padding": "same"}, (4, 3, 3, 3), (4,)),
         ("pool", "MaxPool2D", {"size": [2, 2], "strides": [2, 2]}),
@@ -23,8 +27,8 @@ def network():
         weights = [random.standard_normal(s).astype("float32") for s in shapes]
         tensors = [amanda.Tensor.of(weight) for weight in weights]
         inputs = [graph.constant(t, f"{name}.{i}") for i, t in enumerate(tensors)]
-        x = graph.add(op, [x, *(i.output for i in inputs)], attrs, name=name).output
-    graph.result(x, "y")
+        y = graph.add(op, [y, *(i.output for i in inputs)], attrs, name=name).output
+    graph.result(y, "y")
     return graph
 
 
@@ -40,13 +44,13 @@ class TestFormat(FormatSuite):
 class TestMapping(MappingSuite):
     mapping = "lark-std"
 
-    def samples(self):
+    def samples(self) -> dict[str, Callable[[], MappingSample]]:
         read = MappingSample(network(), "amanda/std/1")
         write = MappingSample(amanda.convert(network(), "std"), "example/lark/1")
         return {"read": lambda: read, "write": lambda: write}
 
 
-def test_a_model_in_another_layout_and_framework(tmp_path):
+def test_a_model_in_another_layout_and_framework(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     amanda.save(network(), tmp_path / "model.lark")
     model = amanda.load(tmp_path / "model.lark")

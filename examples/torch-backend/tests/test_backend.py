@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from models.architectures import export
@@ -9,6 +11,7 @@ from models.architectures import export
 import amanda
 from amanda.testing import BackendSuite, PluginSuite
 from amanda_example_torch import Backend, kernels
+from amanda_std.ops import OPS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of PyTorch, while it exports
 
@@ -22,7 +25,7 @@ class TestBackend(BackendSuite):
     late = ("numpy", "torch")
 
 
-def run_exported(name, folder, *, small):
+def run_exported(name: str, folder: Path, *, small: bool) -> None:
     for module in ("amanda_onnx", "onnxscript", "transformers"):
         pytest.importorskip(module, reason=f"{module} is not installed")
     model = export(name, folder, small=small)
@@ -33,24 +36,23 @@ def run_exported(name, folder, *, small):
         np.testing.assert_allclose(result, expected, atol=1e-4 * scale)
 
 
-def test_twenty_kernels():
+def test_twenty_kernels() -> None:
     assert len(kernels()) == 20
-    hub = amanda.namespace("amanda/std/1")
-    assert [name for name in kernels() if hub.is_composite(name)] == []
+    assert [name for name in kernels() if OPS[name].is_composite] == []
 
 
 @pytest.mark.parametrize("name", ["ResNet-50", "BERT-base"])
-def test_a_small_network(name, tmp_path):
+def test_a_small_network(name: str, tmp_path: Path) -> None:
     run_exported(name, tmp_path, small=True)
 
 
 @pytest.mark.models
 @pytest.mark.parametrize("name", ["ResNet-50", "BERT-base"])
-def test_a_network_of_full_size(name, tmp_path):
+def test_a_network_of_full_size(name: str, tmp_path: Path) -> None:
     run_exported(name, tmp_path, small=False)
 
 
-def test_an_op_that_nothing_replaces_is_named():
+def test_an_op_that_nothing_replaces_is_named() -> None:
     graph = amanda.Graph("amanda/std/1")
     x = graph.parameter(amanda.parse_type("float32[3]"), name="x")
     graph.result(graph.add("sin", [x]).output, name="y")

@@ -87,7 +87,12 @@ def test_docs_and_properties(same_model):
     proto = numpy_helper.from_array(np.ones(2, "f"), "w")
     proto.doc_string = "weights"
     proto.metadata_props.add(key="a", value="b")
-    carried(proto, same_model)
+    graph = helper.make_graph([], "g", [], [], [proto])
+    read = CODEC.read(helper.make_model(graph).SerializeToString())
+    [written] = onnx.load_model_from_string(CODEC.dumps(read)).graph.initializer
+    assert written.doc_string == "weights"
+    assert [(p.key, p.value) for p in written.metadata_props] == [("a", "b")]
+    assert same_bits(carried(proto, same_model).numpy(), np.ones(2, "f"))
 
 
 def test_numbers_of_many_are_read_by_numpy_and_of_few_without():

@@ -120,8 +120,11 @@ def test_an_invalid_tree_is_a_gap(change):
 
 
 def test_the_tree_itself_is_valid():
-    graph = graph_of("TreeEnsembleRegressor", [[1, 2]], domain="ai.onnx.ml", **TREE)
-    amanda.convert(graph, "amanda/std/1")
+    """Up to its threshold, 0, the first leaf; beyond it, the second."""
+    graph = graph_of("TreeEnsembleRegressor", [[3, 2]], domain="ai.onnx.ml", **TREE)
+    x = np.array([[-1, 9], [0, 9], [1, -9]], "float32")
+    [y] = amanda.run(graph, [x], backend="numpy").values()
+    assert y.tolist() == [[1], [1], [2]]
 
 
 def test_an_op_without_a_type_is_a_gap():

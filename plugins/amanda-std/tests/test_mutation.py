@@ -1,4 +1,4 @@
-"""A slice of the mutation run: `tox run -e mutation` alters every kernel."""
+"""A slice of the mutation run: `tox run -e mutation` changes every op and kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from amanda_std.engine.samples import Sample, array, difference
 from amanda_std.ops import OPS
 
 TOOL = Path(__file__).parents[3] / "tools" / "mutate.py"
-SLICE = 17  # one mutant in so many
+SLICES = {"primitives": 29, "composites": 61, "numpy": 3}
+"""One mutant in so many, by table."""
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +28,9 @@ def mutate():
     return module
 
 
-@pytest.mark.parametrize("table", [None, "numpy"])
-def test_samples_notice_kernels_that_are_wrong(mutate, table):
-    outcome = mutate.run_mutants(table, every=SLICE if table is None else 3)
+@pytest.mark.parametrize("table", SLICES)
+def test_samples_detect_wrong_definitions_and_kernels(mutate, table):
+    outcome = mutate.run_mutants(table, every=SLICES[table])
     assert outcome.caught > 20
     assert outcome.share >= mutate.LEAST, [str(m) for m in outcome.survived]
 
@@ -82,6 +83,36 @@ def test_what_differs_is_told(got, expected):
     assert difference(expected, expected) is None
 
 
+def test_composites_are_mutated(mutate):
+    """Blocks of `depth_to_space` in the other order, and others."""
+    found = mutate.functions_to_mutate("composites", ["depth_to_space", "gelu"])
+    assert {f.__name__ for f in found} >= {"depth_to_space", "gelu"}
+    outcome = mutate.run_mutants("composites", ["depth_to_space"])
+    assert outcome.caught > 5
+    assert outcome.survived == []
+
+
+def test_what_samples_do_not_compute_is_inferred_or_traced(mutate):
+    """A branch that only the gradient of a broadcast takes, when types are inferred."""
+    outcome = mutate.run_mutants("composites", ["sum_to"])
+    assert outcome.survived == []
+
+
+def test_a_mutant_leaves_the_state_of_its_module(mutate, made):
+    made.HELD = [1, 2]
+    (mutant, *_) = mutate.mutants(made.plus, [])
+    with mutate.apply_mutant(mutant):
+        made.HELD.append(3)
+    assert made.HELD == [1, 2]
+
+
+def test_samples_keep_the_attributes_that_they_were_made_with():
+    attrs = {"axis": 0}
+    sample = Sample((), array(0), attrs)
+    attrs["axis"] = 1
+    assert sample.attrs == {"axis": 0}
+
+
 MODULE = """
 from functools import wraps
 
@@ -111,7 +142,7 @@ def test_all_functions_of_a_module(mutate, made):
     """What a function makes is altered too, once for all that were made. Other things
     that are there are not asked what they are."""
     loud = type("Loud", (), {"__class__": property(lambda _: 1 / 0)})()
-    found = mutate.functions_of_module("some_functions", None)
+    found = mutate.functions_of_module("some_functions", "primitives")
     assert type(loud).__name__ == "Loud"
     assert [f.__code__.co_name for f in found] == ["plus", "twice", "call"]
     apart = {f.__code__.co_qualname for f in found}
@@ -119,7 +150,7 @@ def test_all_functions_of_a_module(mutate, made):
     assert plus
     assert twice == []
     (halved, *_) = (m for m in call if m.change.startswith("Mult became Div"))
-    with mutate._apply_mutant(halved):
+    with mutate.apply_mutant(halved):
         assert (made.FOUR(1), made.SIX(3)) == (1, 2)
     assert (made.FOUR(1), made.SIX(3)) == (4, 8)
 

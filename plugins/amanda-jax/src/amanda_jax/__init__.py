@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amanda_jax.export.saved_program import restored
+    from amanda_jax.export.saved_program import load_saved_program
     from amanda_jax.function import as_function
 
-__all__ = ["as_function", "restored"]
+__all__ = ["as_function", "load_saved_program"]
 
 _MODULES = {
     "as_function": "amanda_jax.function",
-    "restored": "amanda_jax.export.saved_program",
+    "load_saved_program": "amanda_jax.export.saved_program",
 }
 
 

@@ -313,7 +313,7 @@ class Executable:
         return export_graph(self._graph, self._build, self._programs(), symbolic)
 
     def save(self, path: str | os.PathLike[str], *, symbolic: Symbolic = False) -> None:
-        """Write a file for `amanda_jax.restored`; for `symbolic` see `export`."""
+        """Write a file for `load_saved_program`; for `symbolic` see `export`."""
         from amanda_jax.export.saved_program import save
 
         save(path, self.export(symbolic=symbolic), self._names)

@@ -31,7 +31,9 @@ def run_both(graph: Graph, *feeds):
 
 def expect_numpy(compiled, graph: Graph, *feeds) -> None:
     wanted = amanda.run(graph, feeds, backend="numpy")
-    for key, value in compiled(feeds).items():
+    results = compiled(feeds)
+    assert list(results) == list(wanted)
+    for key, value in results.items():
         assert value.dtype == wanted[key].dtype
         np.testing.assert_allclose(value, wanted[key], rtol=1e-5, atol=1e-6)
 
@@ -116,7 +118,8 @@ class TestValuesThatDecideShapes:
 
     def test_a_range_of_data(self):
         graph = graph_of(lambda x: ops.range(x * 0, x, x * 0 + 2), "int64[]")
-        run_both(graph, np.array(5))
+        [found] = amanda.run(graph, [np.array(5)], backend="jax").values()
+        assert found.tolist() == [0, 2, 4]
 
     def test_shapes_in_a_body(self):
         def choice(x, n, condition):
@@ -128,7 +131,9 @@ class TestValuesThatDecideShapes:
 
         graph = graph_of(choice, "float32[6]", "int64[]", "bool[]")
         for n, condition in ((2, True), (3, False)):
-            run_both(graph, ramp(6), np.array(n), np.array(condition))
+            feeds = ramp(6), np.array(n), np.array(condition)
+            [y] = amanda.run(graph, feeds, backend="jax").values()
+            assert (y == ramp(6).reshape(n, -1) + np.float32(not condition)).all()
 
 
 class TestControlFlow:
@@ -294,7 +299,10 @@ class TestCalls:
 class TestElementTypes:
     def test_64_bits_need_no_global_switch(self):
         graph = graph_of(lambda x, y: (x * 3, y / 3.0), "int64[n]", "float64[n]")
-        run_both(graph, np.array([2**40, 1]), np.array([0.1, 1e300]))
+        feeds = [np.array([2**40, 1]), np.array([0.1, 1e300])]
+        whole, part = amanda.run(graph, feeds, backend="jax").values()
+        assert whole.tolist() == [3 * 2**40, 3]
+        np.testing.assert_allclose(part, [0.1 / 3, 1e300 / 3], rtol=1e-15)
         assert not jax.config.jax_enable_x64
 
     def test_64_bits_inside_only(self):
@@ -303,7 +311,11 @@ class TestElementTypes:
             large = ops.astype(ops.greater(wide, x.shape[0] * 2**32), dtype="int32")
             return large, ops.topk(x, 2)[0]
 
-        run_both(graph_of(through, "int32[n]"), np.array([1, 3, 2, 0], "int32"))
+        graph = graph_of(through, "int32[n]")
+        feeds = [np.array([1, 3, 2, 0], "int32")]
+        large, top = amanda.run(graph, feeds, backend="jax").values()
+        assert large.tolist() == [0, 1, 0, 0]  # n * 2**33 > 4 * 2**32
+        assert top.tolist() == [3, 2]
 
     def test_a_small_program_without_64_bits_needs_no_switch_at_all(self):
         graph = graph_of(lambda x: x + 1.0, "float32[n]")
@@ -460,8 +472,16 @@ class TestWeights:
             [parse_type("float32[16, a]"), parse_type("float32[n, b]")],
             names=["x", "y"],
         )
+        compiled = amanda.compile(graph, "jax")
         for inner, columns in ((1, 1024), (1024, 1), (1024, 1024)):
-            run_both(graph, ramp(16, inner) / 64, ramp(512, columns))
+            x, y = ramp(16, inner) / 64, ramp(512, columns)
+            wide = max(inner, columns)
+            expected = np.matmul(
+                np.broadcast_to(x, (16, wide)).astype("float64"),
+                np.broadcast_to(y, (512, wide)).astype("float64").T,
+            )
+            [found] = compiled([x, y]).values()
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
     def test_few_rows_that_only_a_call_tells(self, monkeypatch):
         """The weight lies turned for another reason: one program does it, one not."""
@@ -503,7 +523,19 @@ class TestWeights:
 
         graph = graph_of(network, "float32[n, 2, 6, 6]")
         compiled = amanda.compile(graph, "jax", without=without)
-        expect_numpy(compiled, graph, ramp(3, 2, 6, 6))
+        [found] = compiled([ramp(3, 2, 6, 6)]).values()
+        np.testing.assert_allclose(found, self.by_loops(), rtol=1e-4, atol=1e-5)
+
+    @staticmethod
+    def by_loops() -> np.ndarray:
+        """The network above, in float64."""
+        x = np.pad(ramp(3, 2, 6, 6).astype("float64"), [(0, 0)] * 2 + [(1, 1)] * 2)
+        kernel, factor = ramp(4, 2, 3, 3), ramp(4).astype("float64")[:, None, None]
+        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+        y = np.einsum("nchwij,ocij->nohw", windows, kernel)
+        y = (y - factor) / np.sqrt(np.abs(factor) + 1 + 1e-5) * factor + factor
+        at = [(slice(i, i + 2), slice(j, j + 2)) for i, j in np.ndindex(5, 5)]
+        return sum(np.maximum(y[:, :, *window].max((2, 3)), 0) for window in at)
 
     def test_precision(self):
         graph = graph_of(ops.matmul, "float32[2, 2]", "float32[2, 2]")

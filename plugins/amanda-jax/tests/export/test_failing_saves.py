@@ -53,4 +53,6 @@ def test_a_full_disk(name, save, tmp_path, monkeypatch):
     monkeypatch.undo()
     save(tanh(), path)
     if save is save_program:
-        assert amanda_jax.restored(path)([np.zeros(3, "f")])["y"].tolist() == [0, 0, 0]
+        assert amanda_jax.load_saved_program(path)([np.zeros(3, "f")])[
+            "y"
+        ].tolist() == [0, 0, 0]

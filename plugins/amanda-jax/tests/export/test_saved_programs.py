@@ -9,7 +9,7 @@ import pytest
 import amanda
 from amanda.errors import BackendError, FormatError, UsageError
 from amanda.types import parse_type
-from amanda_jax import restored
+from amanda_jax import load_saved_program
 from amanda_std import ops, trace
 
 WEIGHT = np.sin(np.arange(32 * 16, dtype="float32")).reshape(32, 16)
@@ -47,7 +47,7 @@ class TestSaved:
         compiled = amanda.compile(product(), "jax")
         wanted = compiled([X])["y"]
         compiled.executable.save(tmp_path / "program")
-        again = restored(tmp_path / "program")
+        again = load_saved_program(tmp_path / "program")
         for feeds in ([X], {"x": X}):
             np.testing.assert_allclose(again(feeds)["y"], wanted, rtol=1e-4, atol=1e-5)
         assert [file.name for file in tmp_path.iterdir()] == ["program"]
@@ -59,7 +59,7 @@ class TestSaved:
         compiled = amanda.compile(graph, "jax")
         [wanted] = compiled([weight]).values()
         compiled.executable.save(tmp_path / "program")
-        [got] = restored(tmp_path / "program")([weight]).values()
+        [got] = load_saved_program(tmp_path / "program")([weight]).values()
         assert got.dtype == weight.dtype
         assert got.tolist() == wanted.tolist() == (weight + weight).tolist()
 
@@ -70,9 +70,9 @@ class TestSaved:
         with pytest.raises(
             UsageError, match=r"'x' is float32\[4, 32\], not float32\[8"
         ):
-            restored(tmp_path / "program")([X[:4]])
+            load_saved_program(tmp_path / "program")([X[:4]])
         with pytest.raises(UsageError, match="the feeds do not match"):
-            restored(tmp_path / "program")({"z": X})
+            load_saved_program(tmp_path / "program")({"z": X})
 
     def test_what_is_in_pieces_is_not_saved(self, tmp_path):
         compiled = amanda.compile(graph_of(ops.nonzero, "float32[n]"), "jax")
@@ -84,7 +84,7 @@ class TestSaved:
     def test_a_file_of_something_else(self, content, tmp_path):
         (tmp_path / "program").write_bytes(content)
         with pytest.raises(FormatError, match="is no saved program"):
-            restored(tmp_path / "program")
+            load_saved_program(tmp_path / "program")
 
 
 class TestOptions:

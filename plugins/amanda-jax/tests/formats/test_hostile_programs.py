@@ -191,7 +191,7 @@ def test_callbacks_in_saved_programs(saved):
     other = replace(program, mlir_module_serialized=hostile)
     write(saved, {**content, "program": bytes(other.serialize())})
     with pytest.raises(FormatError, match="xla_ffi_python_cpu_callback"):
-        amanda_jax.restored(saved)
+        amanda_jax.load_saved_program(saved)
 
 
 def changed(content: dict[str, bytes], **fields) -> dict[str, bytes]:
@@ -229,7 +229,7 @@ DAMAGES = {
 def test_damaged_saved_programs(damage, saved):
     write(saved, DAMAGES[damage](members(saved)))
     with pytest.raises(FormatError) as caught:
-        amanda_jax.restored(saved)
+        amanda_jax.load_saved_program(saved)
     assert str(saved) in str(caught.value)
 
 
@@ -242,7 +242,7 @@ def test_mutated_saved_programs(saved):
             damaged[draw.randrange(len(damaged))] = draw.randrange(256)
         saved.write_bytes(damaged)
         try:
-            amanda_jax.restored(saved)
+            amanda_jax.load_saved_program(saved)
         except AmandaError as error:
             assert str(saved) in str(error)  # noqa: PT017
 
@@ -250,17 +250,17 @@ def test_mutated_saved_programs(saved):
 def test_compressed_and_missing_files(saved, tmp_path):
     write(saved, members(saved), zipfile.ZIP_DEFLATED)
     with pytest.raises(FormatError, match="compressed"):
-        amanda_jax.restored(saved)
+        amanda_jax.load_saved_program(saved)
     for path in (tmp_path, tmp_path / "nothing"):
         with pytest.raises(FormatError, match="cannot read"):
-            amanda_jax.restored(path)
+            amanda_jax.load_saved_program(path)
 
 
 def test_trusted_programs_start_no_process(saved):
     _PARSER.close()
     x = np.ones(50, "f")
-    result = amanda_jax.restored(saved, trusted=True)([x])["y"]
+    result = amanda_jax.load_saved_program(saved, trusted=True)([x])["y"]
     np.testing.assert_array_equal(result, x + np.arange(50))
     assert _PARSER._process is None
-    amanda_jax.restored(saved)
+    amanda_jax.load_saved_program(saved)
     assert _PARSER._process is not None

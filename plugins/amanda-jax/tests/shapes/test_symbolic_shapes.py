@@ -12,7 +12,7 @@ import amanda
 from amanda.errors import UsageError
 from amanda.graph import Graph
 from amanda.types import DType, Sym, TensorType, parse_type
-from amanda_jax import restored
+from amanda_jax import load_saved_program
 from amanda_std import ops, trace
 
 
@@ -28,7 +28,7 @@ def graph_of(function, *types: str) -> Graph:
 def saved(graph: Graph, path, symbolic=True):
     """What was saved without a call, read back."""
     amanda.compile(graph, "jax").executable.save(path, symbolic=symbolic)
-    return restored(path)
+    return load_saved_program(path)
 
 
 def expect_numpy(program, graph: Graph, *feeds) -> None:
@@ -255,8 +255,8 @@ class TestSavedOnce:
 FRESH = """
 import sys
 import numpy as np
-from amanda_jax import restored
-program = restored(sys.argv[1])
+from amanda_jax import load_saved_program
+program = load_saved_program(sys.argv[1])
 for n in (1, 5, 12):
     x = np.load(f"{sys.argv[2]}/x{n}.npy")
     np.save(f"{sys.argv[2]}/y{n}.npy", program({"x": x})[0])

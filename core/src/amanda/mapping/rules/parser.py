@@ -144,7 +144,7 @@ class _Parser:
         self.at += token.kind != "end"
         return token
 
-    def accept(self, *texts: str) -> bool:
+    def consume_if(self, *texts: str) -> bool:
         """Consume the next token if it is one of these."""
         token = self.next
         if token.kind in ("sign", "name") and token.text in texts:
@@ -154,7 +154,7 @@ class _Parser:
 
     def expect(self, *texts: str) -> Token:
         token = self.next
-        if not self.accept(*texts):
+        if not self.consume_if(*texts):
             raise self.fault(token, " or ".join(texts))
         return token
 
@@ -195,9 +195,9 @@ class _Parser:
         left = self.term()
         arrow = self.expect(*_ARROWS).text
         right = self.term()
-        guard = self.guard() if self.accept("if") else None
+        guard = self.guard() if self.consume_if("if") else None
         loss = None
-        if self.accept("losing"):
+        if self.consume_if("losing"):
             token = self.take()
             if token.kind != "text":
                 raise self.fault(token, "a string that states the loss")
@@ -213,16 +213,16 @@ class _Parser:
 
     def after(self) -> tuple[str, ...]:
         """The tags behind `after`."""
-        if not self.accept("after"):
+        if not self.consume_if("after"):
             return ()
         found = [self.tag()]
-        while self.accept(","):
+        while self.consume_if(","):
             found.append(self.tag())
         return tuple(dict.fromkeys(found))
 
     def tags(self) -> tuple[str, ...]:
         found = []
-        while self.accept("@"):
+        while self.consume_if("@"):
             found.append(self.tag())
         return tuple(dict.fromkeys(found))
 
@@ -242,12 +242,12 @@ class _Parser:
         args: list[TermPart] = []
         attrs: dict[str, TermPart] = {}
         waits: list[OpTerm] = []
-        while not self.accept(")"):
+        while not self.consume_if(")"):
             if args or attrs or waits:
                 self.expect(",")
-                if self.accept(")"):
+                if self.consume_if(")"):
                     break
-            if self.accept("^"):
+            if self.consume_if("^"):
                 waits.append(self.term())
             else:
                 self.part(args, attrs)
@@ -258,12 +258,12 @@ class _Parser:
         )
 
     def versions(self) -> tuple[int | None, int | None]:
-        if not self.accept("["):
+        if not self.consume_if("["):
             return None, None
         first = self.next
         low = None if self.next.text == ":" else self.integer("a version")
         high = low
-        if self.accept(":"):
+        if self.consume_if(":"):
             high = None if self.next.text == "]" else self.integer("a version")
         self.expect("]")
         if low is not None and high is not None and low > high:
@@ -271,7 +271,7 @@ class _Parser:
         return low, high
 
     def output(self) -> int:
-        if not self.accept("["):
+        if not self.consume_if("["):
             return 0
         index = self.integer("the number of an output")
         self.expect("]")
@@ -322,7 +322,7 @@ class _Parser:
                 return self.term()
             self.take()
             name = self.plain_name(token, "a variable or a value")
-            optional = not named and self.accept("?")
+            optional = not named and self.consume_if("?")
             return Var(name, token.spot, optional=optional)
         if token.text == "[" and token.kind == "sign":
             return self.items()
@@ -342,7 +342,7 @@ class _Parser:
         self.expect("(")
         inner = self.value(named=True)
         context: list[Question | Var | ConstantTerm] = []
-        while self.accept(","):
+        while self.consume_if(","):
             context.append(self.operand())
         self.expect(")")
         self.depth -= 1
@@ -353,7 +353,7 @@ class _Parser:
         token = self.expect("[")
         self.nest(token)
         items: list[TermPart] = []
-        while not self.accept("]"):
+        while not self.consume_if("]"):
             if items:
                 self.expect(",")
             starred = self.next.text == "*"
@@ -404,22 +404,22 @@ class _Parser:
     def guard(self) -> Guard:
         self.nest(self.next)
         parts = [self.conjunction()]
-        while self.accept("or"):
+        while self.consume_if("or"):
             parts.append(self.conjunction())
         self.depth -= 1
         return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
     def conjunction(self) -> Guard:
         parts = [self.condition()]
-        while self.accept("and"):
+        while self.consume_if("and"):
             parts.append(self.condition())
         return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
     def condition(self) -> Guard:
         negations = 0
-        while self.accept("not"):
+        while self.consume_if("not"):
             negations += 1
-        if self.accept("("):
+        if self.consume_if("("):
             guard = self.guard()
             self.expect(")")
         else:
@@ -429,12 +429,12 @@ class _Parser:
     def comparison(self) -> Guard:
         left = self.operand()
         sign = self.next.text
-        if self.accept(*_COMPARISONS):
+        if self.consume_if(*_COMPARISONS):
             return Comparison(sign, left, self.operand())
-        if self.accept("not"):
+        if self.consume_if("not"):
             self.expect("in")
             return Comparison("not in", left, self.operand())
-        if self.accept("in"):
+        if self.consume_if("in"):
             return Comparison("in", left, self.operand())
         return left
 

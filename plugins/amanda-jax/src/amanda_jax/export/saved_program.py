@@ -21,7 +21,7 @@ from amanda.formatkit import file_errors
 from amanda.types import DType
 from amanda_jax.export.exporter import ExportedGraph
 
-__all__ = ["SavedProgram", "restored", "save"]
+__all__ = ["SavedProgram", "load_saved_program", "save"]
 
 FORMAT: Final = "amanda-jax/1"
 Names = Sequence[str | None]
@@ -61,7 +61,7 @@ def _bytes(array: Any) -> bytes:
     return buffer.getvalue()
 
 
-def restored(
+def load_saved_program(
     path: str | os.PathLike[str], device: str | None = None, *, trusted: bool = False
 ) -> SavedProgram:
     """Load a saved program, ready to be called. The graph is not needed.

@@ -28,6 +28,10 @@ class Sample:
     smooth: bool = True
     fixed: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Copy the attributes, which a loop that yields samples may go on to change."""
+        object.__setattr__(self, "attrs", dict(self.attrs))
+
 
 Samples = Iterator[Sample]
 

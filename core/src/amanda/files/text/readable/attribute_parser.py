@@ -72,7 +72,7 @@ class ValueParser:
                     raise self._too_deep()
                 is_map = tokens.next().text == "{"
                 value: Any = {} if is_map else []
-                if not tokens.accept("}" if is_map else "]"):
+                if not tokens.consume_if("}" if is_map else "]"):
                     open_.append(value)
                     keys.append(self._key(value) if is_map else "")
                     continue
@@ -84,7 +84,7 @@ class ValueParser:
                     holder[keys[-1]] = value
                 else:
                     holder.append(value)
-                if tokens.accept(","):
+                if tokens.consume_if(","):
                     if isinstance(holder, dict):
                         keys[-1] = self._key(holder)
                     break
@@ -129,7 +129,7 @@ class ValueParser:
             if token.text + follows in _CALLS:
                 return _CALLS[token.text + follows](self, token)
             return self._dtype(token)
-        if tokens.accept("@"):
+        if tokens.consume_if("@"):
             return FunctionRef(self.name("a function's name"))
         raise tokens.unexpected_error("a value")
 
@@ -236,7 +236,7 @@ class ValueParser:
             items = fields["strings" if is_text else "values"] = []
             while not tokens.at(")"):
                 items.append(self._element(type_.dtype))
-                if not tokens.accept(","):
+                if not tokens.consume_if(","):
                     break
         tokens.expect(")")
         try:

@@ -73,7 +73,7 @@ class ReadableParser:
         tokens = self.tokens
         if tokens.here.kind == "value" and tokens.here.text[0] == "%":
             plan.name = self._text_of(tokens.next())
-        if tokens.accept("="):
+        if tokens.consume_if("="):
             plan.type = self._op_type()
         while self._clause(plan):
             pass
@@ -91,7 +91,7 @@ class ReadableParser:
         token = tokens.here
         if token.kind == "value" and token.text[0] == "%":
             self._op(graph)
-        elif tokens.accept("}"):
+        elif tokens.consume_if("}"):
             self.open.pop()
         elif token.kind == "word" and token.text in _STATEMENTS:
             tokens.next()
@@ -163,7 +163,7 @@ class ReadableParser:
             if label in found:
                 raise tokens.error(f"the name {quote_short(label)} stands twice", start)
             found[label] = self._ref()
-            if not tokens.accept(","):
+            if not tokens.consume_if(","):
                 break
         tokens.expect(")")
         return found
@@ -182,13 +182,13 @@ class ReadableParser:
                 )
             self._read(graph, Address(None, i))
             i += 1
-            if not tokens.accept(","):
+            if not tokens.consume_if(","):
                 break
         if i < len(graph.outputs):
             raise tokens.unexpected_error(
                 f"result {i + 1} of {len(graph.outputs)}, or `_`"
             )
-        if tokens.accept("after"):
+        if tokens.consume_if("after"):
             self._signals(graph, Address(None, _SIGNAL))
 
     # -- ops ---------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class ReadableParser:
             self._inputs(graph, plan, index)
             if tokens.at("{"):
                 plan.attrs = self.values.attrs()
-        if tokens.accept(":"):
+        if tokens.consume_if(":"):
             plan.outputs = self._outputs()
         graph.ops.append(plan)
         while self._clause(plan, graph, index):
@@ -228,7 +228,7 @@ class ReadableParser:
             graph.ops[index] = self._subgraph(plan)
 
     def _op_type(self) -> str | None:
-        if self.tokens.accept("_"):
+        if self.tokens.consume_if("_"):
             return None
         return self.values.name("the type of an op")
 
@@ -277,7 +277,7 @@ class ReadableParser:
                 tokens.expect("=")
             self._read(graph, Address(index, len(ports)), port)
             ports.append(port)
-            if not tokens.accept(","):
+            if not tokens.consume_if(","):
                 break
         tokens.expect(")")
         plan.inputs = ports
@@ -288,7 +288,7 @@ class ReadableParser:
         """An input: a value or `_`, with name and attributes of port and edge."""
         tokens = self.tokens
         start = tokens.here.start
-        source = None if tokens.accept("_") else self._ref()
+        source = None if tokens.consume_if("_") else self._ref()
         attrs = None
         while tokens.at("edge") or tokens.at("port"):
             word = tokens.next()
@@ -317,7 +317,7 @@ class ReadableParser:
         if token.text[0] == "$":
             return Address(None, key, up)
         port = 0
-        if tokens.accept("#"):
+        if tokens.consume_if("#"):
             number = tokens.here
             if number.kind != "number":
                 raise tokens.unexpected_error("the index of an output")
@@ -341,7 +341,7 @@ class ReadableParser:
         if tokens.at("("):
             return self._ports("")
         start = tokens.here.start
-        if tokens.accept("_"):
+        if tokens.consume_if("_"):
             return [ParsedPort(None, None, start)]
         return [ParsedPort(None, self.values.type(), start)]
 
@@ -355,17 +355,17 @@ class ReadableParser:
             port = ParsedPort(None, None, token.start)
             if sign and token.kind == "value" and token.text[0] == sign:
                 port.name = self._text_of(tokens.next())
-            elif not tokens.accept("_"):
+            elif not tokens.consume_if("_"):
                 port.name = self.values.name("the name of a port, or `_`")
-            if tokens.accept(":"):
+            if tokens.consume_if(":"):
                 port.type = self.values.type()
-            while tokens.accept("@"):
+            while tokens.consume_if("@"):
                 label = self.values.name("a mark")
                 port.marks = [*(port.marks or []), label]
             if tokens.at("{"):
                 port.attrs = self.values.attrs()
             ports.append(port)
-            if not tokens.accept(","):
+            if not tokens.consume_if(","):
                 break
         tokens.expect(")")
         return ports
@@ -377,15 +377,15 @@ class ReadableParser:
     ) -> bool:
         """One clause after an op."""
         tokens = self.tokens
-        if tokens.accept("in"):
+        if tokens.consume_if("in"):
             if tokens.here.kind != "text":
                 raise tokens.unexpected_error("a namespace in quotes")
             plan.namespace = tokens.unquote(tokens.next())
-        elif tokens.accept("feedback"):
+        elif tokens.consume_if("feedback"):
             plan.feedback = True
-        elif tokens.accept("made"):
+        elif tokens.consume_if("made"):
             self._provenance(plan)
-        elif graph is not None and tokens.accept("after"):
+        elif graph is not None and tokens.consume_if("after"):
             self._signals(graph, Address(index, _SIGNAL))
         else:
             return False
@@ -406,7 +406,7 @@ class ReadableParser:
         tokens = self.tokens
         while True:
             start = tokens.here.start
-            if tokens.accept("$"):
+            if tokens.consume_if("$"):
                 source = Address(None, _SIGNAL)
             else:
                 source = self._ref()
@@ -416,9 +416,9 @@ class ReadableParser:
                         start,
                     )
                 source = source._replace(port=_SIGNAL)
-            attrs = self.values.attrs() if tokens.accept("edge") else None
+            attrs = self.values.attrs() if tokens.consume_if("edge") else None
             graph.edges.append(ParsedEdge(source, target, start, attrs))
-            if not tokens.accept(","):
+            if not tokens.consume_if(","):
                 return
 
 

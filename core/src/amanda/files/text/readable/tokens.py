@@ -103,7 +103,8 @@ class Tokens:
         """Whether the next token is this mark or word."""
         return self.here.text == text and self.here.kind in ("mark", "word")
 
-    def accept(self, text: str) -> bool:
+    def consume_if(self, text: str) -> bool:
+        """Consume the next token if it is this mark or word."""
         if self.at(text):
             self.next()
             return True

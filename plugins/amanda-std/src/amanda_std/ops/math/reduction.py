@@ -420,11 +420,7 @@ def _(x: TensorType, like: TensorType) -> list[TensorType]:
 
 def _was_broadcast(have: Dim, target: Dim) -> bool:
     """Whether an axis was broadcast; Undecided where a symbolic dim may be 1."""
-    if dims_equal(have, target):
-        return False
-    if isinstance(target, int):
-        return target == 1
-    return bool(target == 1)
+    return not dims_equal(have, target) and bool(target == 1)
 
 
 @sum_to.samples
@@ -436,6 +432,8 @@ def _() -> Samples:
     yield Sample((x, x), x)
     deep = arange_of_shape(2, 3, 2, dtype="float64")
     yield Sample((deep, np.zeros((3, 1))), array([[14.0], [22.0], [30.0]]))
+    first = arange_of_shape(1, 3, 2, dtype="float64")
+    yield Sample((first, np.zeros((3, 1))), array([[1.0], [5.0], [9.0]]))
     row = array([[1, 2]], "int32")
     yield Sample((row, row[0]), array([1, 2], "int32"))
     yield Sample((np.zeros((0, 2)), np.zeros(2)), np.zeros(2), smooth=False)

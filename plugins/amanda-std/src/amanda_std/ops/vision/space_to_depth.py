@@ -113,7 +113,7 @@ def _channel_of(c: int, at: Any, block: int, left: int, mode: str) -> int:
 def _block_samples(to_depth: bool) -> Any:
     def make() -> Samples:
         for dtype in ("float64", "int32"):
-            for data, block in (((2, 2, 4, 6), 2), ((1, 3, 6), 3), ((1, 1, 2, 2), 1)):
+            for data, block in (((2, 3, 4, 6), 2), ((1, 2, 6), 3), ((1, 1, 2, 2), 1)):
                 for mode in ("DCR", "CRD"):
                     n = len(data) - 2
                     wide = arange_of_shape(*data, dtype=dtype)
