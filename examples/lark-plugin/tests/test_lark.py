@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,8 @@ from amanda.testing import FormatSuite, MappingSample, MappingSuite, PluginSuite
 
 
 def network() -> amanda.Graph:
-    """A small image classifier."""
     graph, random = amanda.Graph("example/lark/1"), np.random.default_rng(0)
-    y: amanda.OutputPort
-    y = graph.parameter(amanda.parse_type("float32[2, 8, 8, 3]"), name="x")
+    y: amanda.OutputPort = graph.parameter("float32[2, 8, 8, 3]", name="x")
     for name, op, attrs, *shapes in (
         ("conv", "Conv2D", {"strides": [2, 2], "padding": "same"}, (4, 3, 3, 3), (4,)),
         ("pool", "MaxPool2D", {"size": [2, 2], "strides": [2, 2]}),
@@ -25,8 +22,7 @@ def network() -> amanda.Graph:
         ("y", "Softmax", {"axis": 1}),
     ):
         weights = [random.standard_normal(s).astype("float32") for s in shapes]
-        tensors = [amanda.Tensor.of(weight) for weight in weights]
-        inputs = [graph.constant(t, f"{name}.{i}") for i, t in enumerate(tensors)]
+        inputs = [graph.constant(w, f"{name}.{i}") for i, w in enumerate(weights)]
         y = graph.add(op, [y, *(i.output for i in inputs)], attrs, name=name).output
     graph.result(y, "y")
     return graph
@@ -44,7 +40,7 @@ class TestFormat(FormatSuite):
 class TestMapping(MappingSuite):
     mapping = "lark-std"
 
-    def samples(self) -> dict[str, Callable[[], MappingSample]]:
+    def samples(self):  # type: ignore[no-untyped-def]
         read = MappingSample(network(), "amanda/std/1")
         write = MappingSample(amanda.convert(network(), "std"), "example/lark/1")
         return {"read": lambda: read, "write": lambda: write}

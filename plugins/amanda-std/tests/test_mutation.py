@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -32,7 +33,9 @@ def mutate():
 def test_samples_detect_wrong_definitions_and_kernels(mutate, table):
     outcome = mutate.run_mutants(table, every=SLICES[table])
     assert outcome.caught > 20
-    assert outcome.share >= mutate.LEAST, [str(m) for m in outcome.survived]
+    assert outcome.share >= mutate.LEAST[table] - 0.05, [
+        str(m) for m in outcome.survived
+    ]
 
 
 def test_kernels_are_altered_and_put_back(mutate):
@@ -81,6 +84,19 @@ def test_a_sample_that_proves_nothing_lets_mutants_live(mutate):
 def test_what_differs_is_told(got, expected):
     assert difference(got, expected)
     assert difference(expected, expected) is None
+
+
+def test_the_page_states_the_shares(mutate):
+    """Rows of docs/std.md, by `tools/mutate.py --document`: no table may be missing,
+    and none older than a twentieth of its mutants."""
+    page = (TOOL.parents[1] / "docs" / "std.md").read_text(encoding="utf-8")
+    for table in mutate.LEAST:
+        if table == "jax":
+            pytest.importorskip("amanda_jax", reason="amanda-jax is not installed")
+        [total] = re.findall(rf"^\| {table} \| ([\d,]+) \|", page, re.MULTILINE)
+        found = mutate.functions_to_mutate(table)
+        count = sum(1 for _ in mutate._mutants_of(found))
+        assert abs(int(total.replace(",", "")) - count) <= count / 20, table
 
 
 def test_composites_are_mutated(mutate):
