@@ -258,9 +258,39 @@ def test_reachability() -> None:
     assert graph.downstream(x) == [a, c, d, e]
     assert graph.downstream(c) == [c, d, e]
     assert graph.between([x], [d]) == [a, c, d]
-    assert graph.dependents(b) == [d, c]
     with pytest.raises(GraphError, match="is not in"):
         chain().upstream(a)
+
+
+def test_dependents_read_a_value_or_wait_for_it() -> None:
+    graph = Graph()
+    x = graph.parameter(name="x")
+    split = graph.add("split", [x], outputs=2)
+    waiting = graph.add("waiting", [x])
+    left = graph.add("left", [split.outputs[0], split.outputs[0]])
+    right = graph.add("right", [split.outputs[1]])
+    last = graph.add("last", [left.output])
+    graph.control(split, waiting)
+    body = Graph(name="body", outer=graph)
+    body.result(body.add("inside", [split.outputs[0]]).output)
+    loop = graph.add("loop", bodies={"body": body})
+    assert graph.dependents(split) == [waiting, left, right, loop]
+    assert graph.dependents(split.outputs[1]) == [waiting, right]
+    assert graph.dependents(split.outputs[0]) == [waiting, left, loop]
+    assert graph.dependents(x) == [split, waiting]
+    assert graph.dependents(last) == []
+    with pytest.raises(GraphError, match="is not in"):
+        chain().dependents(split)
+
+
+def test_dependents_of_a_feedback_op_read_it_in_the_next_iteration() -> None:
+    graph = Graph()
+    start = graph.add("start")
+    merge = graph.add("merge", [start.output])
+    step = graph.add("step", [merge.output], feedback=True)
+    merge.add_input(step.output)
+    assert graph.dependents(step) == [merge]
+    assert graph.downstream(step) == [step]
 
 
 def test_provenance_and_feedback() -> None:

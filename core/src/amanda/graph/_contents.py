@@ -322,9 +322,15 @@ class Contents(Op):
 
         return ops_between(self._me, sources, targets)
 
-    def dependents(self, op: Op) -> list[Op]:
-        """The ops that depend on this one directly, each once."""
-        return list(dict.fromkeys(_order.successors(self._me, op)))
+    def dependents(self, source: Op | ValueLike) -> list[Op]:
+        """The ops that depend directly on an op or a value, in topological order.
+
+        They read it, or a body of theirs does, or a control edge makes them wait for
+        it. Those that read it in the next iteration of a loop are included.
+        """
+        from amanda.graph._select import dependents
+
+        return dependents(self._me, source)
 
     def is_before(self, a: Op, b: Op) -> bool:
         """Whether `a` comes before `b`."""

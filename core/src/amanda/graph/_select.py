@@ -147,6 +147,17 @@ def downstream(graph: Graph, sources: Iterable[Op | ValueLike]) -> list[Op]:
     return _sort_ops(graph, found)
 
 
+def dependents(graph: Graph, source: Op | ValueLike) -> list[Op]:
+    _start_ops(graph, [source])
+    values = source.outputs if isinstance(source, Op) else (value_port(source),)
+    readers = {user for value in values for user in value.user_ops if user is not graph}
+    found = {op for op in map(graph._containing_op, readers) if op is not None}
+    op = source if isinstance(source, Op) else values[0].op
+    if op is not graph:
+        found.update(op.control_outputs)
+    return _sort_ops(graph, found)
+
+
 def ops_between(
     graph: Graph,
     sources: Iterable[Op | ValueLike],
