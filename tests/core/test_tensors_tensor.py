@@ -112,13 +112,50 @@ def test_a_splat_is_what_it_stands_for(name: str, count: int) -> None:
     full = np.full((count,), 1, DType(name).numpy)
     splat = Tensor.splat(name, (count,), 1)
     assert splat.is_splat
+    assert splat.stores_one_element
     assert b"".join(splat.chunks()) == packed_fast(full, DType(name).bits)
     assert splat.digest() == Tensor.of(full).digest()
     assert splat.same_content(Tensor.of(full))
     assert splat.numpy().shape == (count,)
     again = pickle.loads(pickle.dumps(splat))
-    assert again.is_splat
+    assert again.stores_one_element
     assert again.same_content(splat)
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "int4", "bool", "complex64"])
+def test_equal_elements_are_a_splat_however_they_are_stored(name: str) -> None:
+    dtype = DType(name)
+    array = np.full((3, 1001), 1, dtype.numpy)
+    stored = b"".join(Tensor.of(array).chunks())
+    for equal in (Tensor.of(array), Tensor.from_buffer(stored, dtype, (3, 1001))):
+        assert equal.is_splat
+        assert not equal.stores_one_element
+    array[2, 1000] = 0
+    assert not Tensor.of(array).is_splat
+    assert not Tensor.of(np.asfortranarray(array)).is_splat
+
+
+def test_elements_of_a_splat_are_equal_bit_by_bit() -> None:
+    nan = np.array([0x7FC00000, 0x7FC00001], np.uint32).view(np.float32)
+    assert Tensor.of(nan[[0, 0]]).is_splat
+    assert not Tensor.of(nan).is_splat
+    assert Tensor.strings([b"a", b"a"], (2,)).is_splat
+    assert not Tensor.strings([b"a", b"b"], (2,)).is_splat
+    assert Tensor.of(np.zeros((0, 3))).is_splat
+
+
+def test_a_splat_is_found_without_computing_or_reading_much() -> None:
+    made = []
+
+    def make() -> np.ndarray[Any, Any]:
+        made.append(1)
+        return np.zeros(3)
+
+    assert not Tensor.lazy(make, "float64", (3,)).is_splat
+    assert not made
+    assert Tensor.of(np.zeros(1 << 16)).is_splat
+    assert not Tensor.of(np.zeros((1 << 16) + 1)).is_splat
+    assert Tensor.splat("float32", (1 << 40,), 1).is_splat
 
 
 def packed_fast(array: np.ndarray[Any, Any], bits: int) -> bytes:

@@ -21,7 +21,7 @@ from amanda_std.passes.infer import infer
 
 def made_bytes(graph: Graph) -> int:
     found = {id(t): t for op in graph if op.is_constant and (t := op.attrs["value"])}
-    return sum(0 if t.is_splat else t.nbytes for t in found.values())
+    return sum(0 if t.stores_one_element else t.nbytes for t in found.values())
 
 
 def doubling(steps: int, *, alternate: bool) -> Graph:

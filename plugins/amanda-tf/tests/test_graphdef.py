@@ -240,7 +240,7 @@ def test_one_number_stands_for_all() -> None:
     data = node("c", "Const", dtype=number(6, 9), value=field(8, tensor))
     held = constant_of(read_graph(data).ops["c"].output)
     assert held is not None
-    assert held.is_splat
+    assert held.stores_one_element
     assert held.shape == (1 << 40,)
 
 

@@ -34,6 +34,10 @@ __all__ = ["Tensor"]
 
 _BLOCK: Final = 1 << 20
 _MAX_CONTENT: Final = 64
+_MAX_COMPARED: Final = 1 << 16
+"""Elements that `is_splat` compares."""
+_FEW: Final = 1 << 12
+"""Bytes after which it stops where two of them differ."""
 
 
 class Tensor:
@@ -175,8 +179,8 @@ class Tensor:
         return TensorType(self.dtype, Shape(self.shape))
 
     @property
-    def is_splat(self) -> bool:
-        """True for one repeated element."""
+    def stores_one_element(self) -> bool:
+        """True if the storage is one element, repeated, however many there are."""
         return isinstance(self._source, SplatSource)
 
     @property
@@ -190,6 +194,28 @@ class Tensor:
         return self._source.mapped_file
 
     # the elements
+
+    @property
+    def is_splat(self) -> bool:
+        """True if all elements are equal, bit by bit.
+
+        At most 65,536 elements are compared, and none is computed: a tensor that is
+        larger or lazy is a splat only if it stores one element.
+
+        >>> Tensor.of([2.0, 2.0]).is_splat, Tensor.of([0.0, -0.0]).is_splat
+        (True, False)
+        """
+        if self.stores_one_element or self.size <= 1:
+            return True
+        if self.is_lazy or self.size > _MAX_COMPARED:
+            return False
+        array = self.numpy()
+        first = array[(0,) * array.ndim]
+        if self.dtype.kind in ("string", "bytes"):
+            return all(item == first for item in array.flat)
+        repeated = Tensor.splat(self.dtype, self.shape, first)
+        blocks = zip(self.chunks(_FEW), repeated.chunks(_FEW), strict=True)
+        return all(block == expected for block, expected in blocks)
 
     def type_with_content(self, limit: int = _MAX_CONTENT) -> TensorType:
         """The type, with the content of a small integer or bool tensor."""
@@ -252,7 +278,8 @@ class Tensor:
             return True
         if self.dtype != other.dtype or self.shape != other.shape:
             return False
-        if (self._digest and other._digest) or (self.is_splat and other.is_splat):
+        both_splat = self.stores_one_element and other.stores_one_element
+        if (self._digest and other._digest) or both_splat:
             return self.digest() == other.digest()
         pairs = zip_longest(self.chunks(), other.chunks())
         return all(a is not None and a == b for a, b in pairs)

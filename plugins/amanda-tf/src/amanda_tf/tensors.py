@@ -191,7 +191,7 @@ def _default_values(tensor: Tensor) -> int | None:
     """The number of values written in the field of their type; None: packed."""
     if tensor.size == 0 or tensor.dtype.name == "string":
         return tensor.size
-    return 1 if tensor.size == 1 or tensor.is_splat else None
+    return 1 if tensor.size == 1 or tensor.stores_one_element else None
 
 
 def _encode_head(tensor: Tensor) -> bytes:

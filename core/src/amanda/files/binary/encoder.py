@@ -103,7 +103,7 @@ class EncodedModel:
 
 def is_splat(tensor: Tensor) -> bool:
     """Whether one element is written for all."""
-    return tensor.is_splat and tensor.size > 1
+    return tensor.stores_one_element and tensor.size > 1
 
 
 def encode_item(tensor: Tensor) -> bytes:

@@ -100,7 +100,7 @@ def _loaded_bytes(graph: Graph) -> int:
 
 def _stored_bytes(tensor: Tensor) -> int:
     """The memory of a constant; a splat stores one element."""
-    return tensor.dtype.bits // 8 if tensor.is_splat else tensor.nbytes
+    return tensor.dtype.bits // 8 if tensor.stores_one_element else tensor.nbytes
 
 
 def _content_of_type(port: OutputPort) -> Tensor | None:

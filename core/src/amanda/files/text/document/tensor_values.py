@@ -36,7 +36,7 @@ def tensor_to_data(tensor: Tensor) -> dict[str, Plain]:
     if dtype.kind in ("string", "bytes"):
         items = tensor.numpy().reshape(-1).tolist()
         return {**fields, "strings": [_plain_text(item) for item in items]}
-    if tensor.is_splat and tensor.size > 1:
+    if tensor.stores_one_element and tensor.size > 1:
         one = _first_element(tensor)
         numbers = _numbers(Tensor.from_buffer(one, dtype, ()))
         return {**fields, "splat": _tag_numbers(one) if numbers is None else numbers[0]}
