@@ -42,6 +42,24 @@ def test_counts_of_tensorflow(
     assert len(dictionary) == len(list(dictionary)) == count
 
 
+DOCUMENTED = {"amanda/onnx": 0.99, "amanda/onnx.ml": 0.99, "amanda/tensorflow": 0.3}
+"""The share of inputs and outputs of the newest version that have documentation.
+
+TensorFlow documents more inputs than outputs, and few of simple ops."""
+
+
+@pytest.mark.parametrize(("path", "share"), DOCUMENTED.items())
+def test_inputs_and_outputs_are_documented(
+    shelf: DictionaryFolder, path: str, share: float
+) -> None:
+    history = shelf[path]
+    entries = list(history.at(history.versions()[-1]).values())
+    ports = [port for e in entries for port in (*e.inputs, *e.outputs)]
+    documented = [port.doc for port in ports if port.doc]
+    assert len(documented) >= share * len(ports)
+    assert all("\n" not in doc and len(doc) <= 200 for doc in documented)
+
+
 # How many ops the generated files of contrib have, of those that the main library does
 # not: as many as the issues of this project name, for the least and for the most.
 CONTRIB = {"1.3.0": 130, "1.5.0": 130, "1.13.1": 184}
@@ -223,7 +241,8 @@ def test_files_read_line_by_line() -> None:
         names = [line for line in lines[2:-1] if not line.startswith("  ")]
         assert names == sorted(set(names))
         indented = [line for line in lines[2:-1] if line.startswith(" ")]
-        assert all(re.match(r"  (doc|\d\S*) \S", line) for line in indented)
+        part = re.compile(r"  (doc|(in|attr|out) \S+|\d\S*) \S")
+        assert all(map(part.match, indented))
 
 
 @pytest.fixture

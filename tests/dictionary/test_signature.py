@@ -98,6 +98,7 @@ def test_every_definition_that_we_have_is_read_back(shelf: DictionaryFolder) -> 
                     assert entry.signature == name + text
                     again = decode_op_def(encode_op_def(entry))
                     assert again.signature == name + text
+                    assert again.docs == entry.docs
                     assert again.since == entry.since
                     assert again.until == entry.until
                     assert again.doc == entry.doc

@@ -118,7 +118,9 @@ def test_splats_stay_splats() -> None:
     graph.constant(Tensor.splat("float32", (), 3), "one")
     loaded = codec.loads(codec.dumps(graph))
     assert loaded.same_as(graph)
-    assert [op.attrs["value"].stores_one_element for op in loaded] == [True] * 4 + [False]
+    assert [op.attrs["value"].stores_one_element for op in loaded] == [True] * 4 + [
+        False
+    ]
     assert len(codec.dumps(graph)) < 500
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+import amanda
 from amanda_dictionaries_dev.onnx.extractor import op_def_of_schema
 from amanda_dictionaries_dev.onnx.released_opsets import RELEASED, op_def_of_row
 
@@ -63,3 +65,21 @@ def test_the_installed_one_knows_its_own_newest_opset() -> None:
     (version,) = RELEASED.installed_ops().versions
     assert int(version) == defs.onnx_opset_version()
     assert RELEASED.extract(None) is None
+
+
+def test_documentation_is_that_of_the_schemas() -> None:
+    """It is the start of each description, without markup."""
+    onnx = amanda.namespace("onnx")
+    checked = 0
+    for name in onnx:
+        schema = defs.get_schema(name, int(onnx.version), "")
+        parts = {p.name: p.description for p in (*schema.inputs, *schema.outputs)}
+        for port in (*onnx[name].inputs, *onnx[name].outputs):
+            described = _letters(parts[port.name])
+            assert bool(port.doc) == bool(described)
+            checked += described.startswith(_letters(port.doc.removesuffix(" ...")))
+    assert checked > 600
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"<[^>]*>|\W", "", text)

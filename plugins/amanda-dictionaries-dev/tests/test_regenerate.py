@@ -247,6 +247,15 @@ def test_lines_about_ops_are_those_of_the_newest() -> None:
     assert grown({"2": [on]}, {"1": [about]}).at("2")["A"].doc == "On A."
 
 
+def test_documentation_of_arguments_is_that_of_the_newest() -> None:
+    old = A1.with_docs({"in x": "The argument", "out y": "The result"})
+    new = A2.with_docs({"in x": "The input", "attr n": "How often"})
+    data = grown({"1": [old]}, {"2": [new]})
+    expected = {"in x": "The input", "out y": "The result"}
+    assert data.at("1")["A"].docs == expected
+    assert data.at("2")["A"].docs == {**expected, "attr n": "How often"}
+
+
 def test_what_is_waived_stays_as_it_is() -> None:
     data = grown({"1": [A1]})
     small = Small({"1": [A2, B], "2": [A2, B]}, {"A": "acme hides it", "B": "too"})

@@ -14,6 +14,7 @@ from amanda.graph import Graph
 from amanda.types import DType, Sym, TensorType
 from amanda_std import trace
 from amanda_std.engine.samples import Sample
+from amanda_std.hub.argument_docs import sections
 from amanda_std.ops import OPS
 
 
@@ -29,6 +30,35 @@ def test_every_operation_has_an_entry_that_reads_back(std: Dictionary) -> None:
     for entry in std.values():
         assert parse_signature(str(entry)) == entry
         assert entry.doc == OPS[entry.name].doc
+
+
+def test_every_input_and_output_is_documented(std: Dictionary) -> None:
+    for entry in std.values():
+        ports = (*entry.inputs, *entry.outputs)
+        assert [p.name for p in ports if not p.doc] == [], entry.name
+    assert std["softmax"].outputs[0].doc == OPS["softmax"].doc
+    assert std["topk"].docs["in k"] == "How many elements"
+    assert std["tril"].docs["in k"].startswith("The number of the diagonal")
+    assert std["attention"].docs["in k"] == "The keys"
+
+
+def test_documentation_of_arguments_names_only_arguments(std: Dictionary) -> None:
+    """Each line is used by an op of its section; no more specific one hides it."""
+    themes: dict[str, list[str]] = {"all": list(OPS)}
+    for op in OPS.values():
+        theme = ".".join(op.function.__module__.split(".")[1:3])
+        themes.setdefault(theme, []).append(op.name)
+        themes.setdefault(op.name, [op.name])
+    for section, lines in sections().items():
+        shown = {doc for name in themes[section] for doc in std[name].docs.values()}
+        assert set(lines.values()) <= shown, section
+
+
+def test_primitives_are_tagged(std: Dictionary) -> None:
+    primitives = {entry.name for entry in std.with_tag("primitive")}
+    composites = {entry.name for entry in std.with_tag("composite")}
+    assert composites == {name for name, op in OPS.items() if op.is_composite}
+    assert primitives == OPS.keys() - composites
 
 
 def graph_of(name: str, sample: Sample, dims_known: bool) -> Graph:

@@ -105,6 +105,7 @@ def _read_port(message: messages.PortDefinition, names: set[str]) -> Port:
         message.alias,
         tuple(message.axes),
         message.keyword,
+        message.doc,
     )
 
 
@@ -123,6 +124,7 @@ def _attr(attr: Attr) -> messages.AttrDefinition:
         attr.minimum,
         *body,
         attr.position,
+        attr.doc,
     )
 
 
@@ -142,6 +144,7 @@ def _read_attr(message: messages.AttrDefinition) -> Attr:
         message.minimum,
         BodyArity(message.takes, message.gives) if message.takes else None,
         message.place,
+        message.doc,
     )
 
 

@@ -4,6 +4,7 @@
 
     Relu
       doc one line of documentation
+      in X one line of documentation of an input (or attribute, output: attr, out)
       1 (X: T, *, consumed_inputs?: int[]) -> (Y: T)  T in {f16, f32, f64}
       6 (X: T) -> (Y: T)  T in {f16, f32, f64}
       9 gone
@@ -18,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from amanda.dictionary.op_definition import OpDef
@@ -30,6 +31,7 @@ __all__ = [
     "GONE",
     "DictionaryHeader",
     "OpHistory",
+    "argument_docs",
     "definition_steps",
     "definition_text",
     "encode_data_file",
@@ -41,6 +43,7 @@ __all__ = [
 FORMAT: Final = 1
 GONE: Final = "gone"
 
+_DOCUMENTED: Final = ("in", "attr", "out")
 _NEXT = re.compile(rb"\n(?! )")
 
 
@@ -71,11 +74,14 @@ class DictionaryHeader:
 
 @dataclass(frozen=True)
 class OpHistory:
-    """All versions of one op: pairs of a version and a definition's text, or `GONE`."""
+    """All versions of one op: pairs of a version and a definition's text, or `GONE`.
+
+    `docs` has the documentation of inputs, attributes and outputs, as `OpDef.docs`."""
 
     name: str
     doc: str
     steps: tuple[tuple[str, str], ...]
+    docs: Mapping[str, str] = field(default_factory=dict)
 
 
 def encode_data_file(head: DictionaryHeader, ops: Iterable[OpHistory]) -> bytes:
@@ -86,6 +92,7 @@ def encode_data_file(head: DictionaryHeader, ops: Iterable[OpHistory]) -> bytes:
         lines.append(op.name)
         if op.doc:
             lines.append(f"  doc {op.doc}")
+        lines += [f"  {part} {doc}" for part, doc in op.docs.items()]
         lines += [f"  {version} {text}" for version, text in op.steps]
     return ("\n".join(lines) + "\n").encode()
 
@@ -138,14 +145,28 @@ def _parse_op(data: bytes, at: int) -> OpHistory:
     end = found.start() if found else len(data)
     name, *lines = data[at:end].decode().split("\n")
     doc = ""
+    docs: dict[str, str] = {}
     steps: list[tuple[str, str]] = []
     for line in lines:
         word, _, rest = line.strip().partition(" ")
         if word == "doc":
             doc = rest
+        elif word in _DOCUMENTED:
+            name_of_part, _, text = rest.partition(" ")
+            docs[f"{word} {name_of_part}"] = text
         else:
             steps.append((word, rest))
-    return OpHistory(name, doc, tuple(steps))
+    return OpHistory(name, doc, tuple(steps), docs)
+
+
+def argument_docs(definitions: Iterable[OpDef]) -> dict[str, str]:
+    """The documentation of inputs, attributes and outputs in the last definition.
+
+    Of those that it lacks: in the last one that has them."""
+    docs: dict[str, str] = {}
+    for definition in definitions:
+        docs |= definition.docs
+    return docs
 
 
 def definition_steps(

@@ -68,6 +68,8 @@ class OpRecord:
             until = steps[step + 1][0] if step + 1 < len(steps) else None
             name, doc = self.block.name, self.block.doc
             op_def = parse_definition(name, SignatureScanner(text), since, until, doc)
+            if self.block.docs:
+                op_def = op_def.with_docs(self.block.docs)
             self._definitions[step] = op_def
         return op_def
 
@@ -230,7 +232,12 @@ class Dictionary:
             return None
         header = DictionaryHeader(path, (version,))
         ops = [
-            OpHistory(e.name, e.doc, ((version, format_definition(e)),))
+            OpHistory(
+                e.name,
+                e.doc,
+                ((version, format_definition(e)),),
+                datafile.argument_docs([e]),
+            )
             for e in op_defs
         ]
         return DictionaryHistory(

@@ -1,13 +1,14 @@
 """Op definitions: name, ports, attributes and type variables of one op.
 
-Definitions are immutable. The signature (`signature.py`) is complete, so two
-definitions are equal if and only if their signatures are.
+Definitions are immutable. The signature (`signature.py`) has all but documentation, so
+two definitions are equal if and only if their signatures are.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
@@ -75,6 +76,7 @@ class Port(NamedTuple):
       written to, `a -> *`
     - `axes`: the meaning of its axes, where the op fixes it: `N, H, W, C`, `..., C`
     - `keyword`: passed by name, after the attributes
+    - `doc`: one line of documentation, if the framework has one
 
     The type `any` stands for any value, `any<int>` for a type of the framework; the
     element type `unknown`, written `tensor`, for any tensor. The name may be empty.
@@ -90,6 +92,7 @@ class Port(NamedTuple):
     alias: str = ""
     axes: tuple[str, ...] = ()
     keyword: bool = False
+    doc: str = ""
 
     @property
     def repeats(self) -> bool:
@@ -136,6 +139,7 @@ class Attr(NamedTuple):
     - `allowed`: the allowed values; empty if any value of the kind is
     - `minimum`: the minimum of an int, or the minimum length of a list
     - `position`: its index among the positional arguments; None if it is passed by name
+    - `doc`: one line of documentation, if the framework has one
     """
 
     name: str
@@ -146,6 +150,7 @@ class Attr(NamedTuple):
     minimum: int | None = None
     body: BodyArity | None = None
     position: int | None = None
+    doc: str = ""
 
     @property
     def is_list(self) -> bool:
@@ -246,6 +251,40 @@ class OpDef:
     def attr(self, name: str) -> Attr | None:
         """The attribute or variable of this name."""
         return self.attrs_by_name.get(name)
+
+    @property
+    def docs(self) -> dict[str, str]:
+        """Documentation of inputs, attributes and outputs: `in x`, `attr a`, `out y`.
+
+        Those without a name or documentation are missing.
+        """
+        parts: dict[str, tuple[Port | Attr, ...]]
+        parts = {"in": self.inputs, "attr": self.attrs, "out": self.outputs}
+        return {
+            f"{kind} {part.name}": part.doc
+            for kind, named in parts.items()
+            for part in named
+            if part.doc and part.name
+        }
+
+    def with_docs(self, docs: Mapping[str, str]) -> OpDef:
+        """A copy with other documentation of inputs, attributes and outputs.
+
+        >>> from amanda.dictionary import parse_signature
+        >>> relu = parse_signature("Relu(x: f32) -> (y: f32)")
+        >>> relu.with_docs({"out y": "The larger of x and 0"}).outputs[0].doc
+        'The larger of x and 0'
+        """
+
+        def changed(kind: str, part: Any) -> Any:
+            return part._replace(doc=docs.get(f"{kind} {part.name}", ""))
+
+        return replace(
+            self,
+            inputs=tuple(changed("in", port) for port in self.inputs),
+            outputs=tuple(changed("out", port) for port in self.outputs),
+            attrs=tuple(changed("attr", attr) for attr in self.attrs),
+        )
 
     def arguments(self) -> list[Port | Attr]:
         """The positional arguments in order: inputs, and attributes with a position.

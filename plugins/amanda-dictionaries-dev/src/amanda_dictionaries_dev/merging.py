@@ -9,6 +9,7 @@ from amanda.dictionary import (
     DictionaryHistory,
     OpDef,
     OpHistory,
+    argument_docs,
     definition_text,
     version_key,
 )
@@ -27,8 +28,8 @@ def merge_versions(
 ) -> ExtractedDictionary:
     """Add the installed versions to a history, or replace them there.
 
-    Waived ops keep their definitions. The documentation line of an op is that of the
-    newest version. `history` is None where there is none yet.
+    Waived ops keep their definitions. The documentation of an op is that of the newest
+    version. `history` is None where there is none yet.
     """
     known = () if history is None else history.versions()
     versions = tuple(sorted({*known, *installed.versions}, key=version_key))
@@ -51,7 +52,11 @@ def merge_versions(
         now = docs.get(name, "")
         if steps:
             doc = now or before if versions[-1] in found else before or now
-            blocks.append(OpHistory(name, doc, steps))
+            newest = argument_docs(
+                found[v][name] for v in versions if name in found.get(v, {})
+            )
+            older = {} if record is None else dict(record.block.docs)
+            blocks.append(OpHistory(name, doc, steps, {**older, **newest}))
     source = extractor.header.source or installed.source
     header = replace(extractor.header, versions=versions, source=source)
     return ExtractedDictionary(header, blocks)

@@ -83,9 +83,12 @@ def op_histories(
     raw: RawData,
     definition: Callable[[str, Any], OpDef],
     docs: Mapping[str, str] | None = None,
+    arguments: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[OpHistory]:
-    """The history of every op; `definition` converts a name and its raw data."""
-    docs = docs or {}
+    """The history of every op; `definition` converts a name and its raw data.
+
+    `docs` and `arguments` have documentation by op: of itself, and as `OpDef.docs`."""
+    docs, arguments = docs or {}, arguments or {}
     return [
         OpHistory(
             name,
@@ -94,6 +97,7 @@ def op_histories(
                 (version, None if row is None else definition(name, row))
                 for version, row in steps
             ),
+            arguments.get(name, {}),
         )
         for name, steps in raw.ops.items()
     ]

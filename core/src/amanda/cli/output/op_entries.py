@@ -40,7 +40,8 @@ def _port(port: Port) -> dict[str, object]:
 
     kind = port.type if isinstance(port.type, str) else format_pattern(port.type)
     fields = {**port._asdict(), "type": kind, "number": port.number or None}
-    return {**fields, "alias": port.alias or None, "axes": list(port.axes)}
+    fields |= {"alias": port.alias or None, "axes": list(port.axes)}
+    return {**fields, "doc": port.doc or None}
 
 
 def _attr(attr: Attr) -> dict[str, object]:
@@ -53,6 +54,7 @@ def _attr(attr: Attr) -> dict[str, object]:
         "allowed": [_value(attr.element, value) for value in allowed],
         "minimum": attr.minimum,
         "place": attr.position,
+        "doc": attr.doc or None,
     }
 
 
@@ -85,6 +87,7 @@ def list_row(op_def: OpDef) -> dict[str, object]:
         "signature": op_def.signature,
         "doc": op_def.doc or None,
         "deprecated": op_def.deprecated is not None,
+        "tags": sorted(op_def.tags),
     }
 
 

@@ -43,6 +43,7 @@ class AttrDefinition:
     takes: str = ""
     gives: str = ""
     place: int | None = None
+    doc: str = ""
 
 
 @dataclass(slots=True)
@@ -57,6 +58,7 @@ class PortDefinition:
     alias: str = ""
     axes: list[str] = field(default_factory=list)
     keyword: bool = False
+    doc: str = ""
 
 
 @dataclass(slots=True)

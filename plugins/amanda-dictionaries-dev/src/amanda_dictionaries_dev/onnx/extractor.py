@@ -15,7 +15,9 @@ from amanda.dictionary import (
     OpDef,
     OpHistory,
     Port,
+    PortForm,
     TypePattern,
+    argument_docs,
     definition_steps,
 )
 from amanda.types import DType, MapType, OptionalType, SequenceType, TensorType, Type
@@ -117,7 +119,8 @@ def op_history(name: str, schemas: Sequence[Any]) -> OpHistory:
     steps = [
         (str(_since_version(schema)), op_def_of_schema(schema)) for schema in schemas
     ]
-    return OpHistory(name, steps[-1][1].doc, definition_steps(steps, always=True))
+    docs = argument_docs(op_def for _, op_def in steps)
+    return OpHistory(name, steps[-1][1].doc, definition_steps(steps, always=True), docs)
 
 
 def op_def_of_schema(schema: Any) -> OpDef:
@@ -154,11 +157,12 @@ def _port_of(port: Any, constraints: Mapping[str, Any]) -> Port:
     text = port.type_str
     kind = text if text in constraints else parse_type_pattern(text)
     option = str(port.option).rpartition(".")[2]
+    doc = first_sentence(port.description)
     if option == "Variadic":
-        if port.is_homogeneous:
-            return Port(port.name, kind, "many", port.min_arity)
-        return Port(port.name, kind, "each", port.min_arity)
-    return Port(port.name, kind, "optional" if option == "Optional" else "one")
+        form: PortForm = "many" if port.is_homogeneous else "each"
+        return Port(port.name, kind, form, port.min_arity, doc=doc)
+    form = "optional" if option == "Optional" else "one"
+    return Port(port.name, kind, form, doc=doc)
 
 
 def parse_type_pattern(text: str) -> TypePattern:
@@ -200,7 +204,8 @@ def _attr_of(schema: Any, name: str) -> Attr:
     body = _BODIES.get((schema.name, name))
     if body is _SCAN and (schema.name, schema.since_version) == ("Scan", 8):
         body = BodyArity("inputs - 1", "outputs")
-    return Attr(name, kind, attr.required, default, body=body)
+    doc = first_sentence(attr.description)
+    return Attr(name, kind, attr.required, default, body=body, doc=doc)
 
 
 def _to_python(value: Any) -> Any:

@@ -20,7 +20,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from amanda.dictionary import OpDef, OpHistory, definition_steps, version_key
+from amanda.dictionary import (
+    OpDef,
+    OpHistory,
+    argument_docs,
+    definition_steps,
+    version_key,
+)
 from amanda_dictionaries_dev import ExtractedDictionary, InstalledOps, read_raw_data
 from amanda_dictionaries_dev.onnx.extractor import OnnxExtractor, op_def_of_schema
 
@@ -43,11 +49,14 @@ class ReleasedOpsetsExtractor(OnnxExtractor):
             return None
         data = read_raw_data(raw / "onnx.released.jsonl")
         versions = tuple(sorted(data.versions, key=version_key))
-        today = {
-            (name, schema.since_version): op_def_of_schema(schema).traits
-            & _CURRENT_TRAITS
+        installed = {
+            name: {s.since_version: op_def_of_schema(s) for s in schemas}
             for name, schemas in self._schemas()[2].items()
-            for schema in schemas
+        }
+        today = {
+            (name, since): op_def.traits & _CURRENT_TRAITS
+            for name, op_defs in installed.items()
+            for since, op_def in op_defs.items()
         }
         blocks = []
         for name, found in data.ops.items():
@@ -64,7 +73,10 @@ class ReleasedOpsetsExtractor(OnnxExtractor):
                 steps.append((version, op_def))
             blocks.append(
                 OpHistory(
-                    name, _newest_doc(found), definition_steps(steps, always=True)
+                    name,
+                    _newest_doc(found),
+                    definition_steps(steps, always=True),
+                    argument_docs(installed.get(name, {}).values()),
                 )
             )
         return ExtractedDictionary(replace(self.header, versions=versions), blocks)
@@ -118,6 +130,7 @@ def _port(row: Mapping[str, Any]) -> SimpleNamespace:
         option=f".{row.get('option', 'single').capitalize()}",
         is_homogeneous=row.get("homogeneous", True),
         min_arity=row.get("min", 1),
+        description="",
     )
 
 
@@ -130,7 +143,10 @@ def _attr(name: str, row: Mapping[str, Any]) -> SimpleNamespace:
         number = getattr(AttributeProto, kind)
         default = helper.make_attribute(name, row["default"], attr_type=number)
     return SimpleNamespace(
-        type=f".{kind}", required=row["required"], default_value=default
+        type=f".{kind}",
+        required=row["required"],
+        default_value=default,
+        description="",
     )
 
 

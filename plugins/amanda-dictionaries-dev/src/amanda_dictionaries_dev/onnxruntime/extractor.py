@@ -108,15 +108,15 @@ def _ports(ports: Any, least: int, constraints: Mapping[str, Any]) -> tuple[Port
     found = []
     form: PortForm
     for i, port in enumerate(ports):
-        kind = port.typeStr
+        kind, doc = port.typeStr, first_sentence(port.description)
         kind = kind if kind in constraints else parse_type_pattern(kind)
         option = str(port.option).rpartition(".")[2]
         if option == "Variadic":
             form = "many" if port.isHomogeneous else "each"
-            found.append(Port(port.name, kind, form, max(least - i, 0)))
+            found.append(Port(port.name, kind, form, max(least - i, 0), doc=doc))
         else:
             form = "optional" if option == "Optional" else "one"
-            found.append(Port(port.name, kind, form))
+            found.append(Port(port.name, kind, form, doc=doc))
     return tuple(found)
 
 
@@ -141,7 +141,9 @@ def _attr(name: str, given: Any) -> Attr:
     is_list = kind.endswith("s")
     kind = kind.removesuffix("s")
     kind = _KINDS.get(kind, kind) + ("[]" if is_list else "")
-    return Attr(name, kind, given.required, _decode_default(given._default_value))
+    default = _decode_default(given._default_value)
+    doc = first_sentence(given.description)
+    return Attr(name, kind, given.required, default, doc=doc)
 
 
 def _decode_default(message: bytes) -> Any:

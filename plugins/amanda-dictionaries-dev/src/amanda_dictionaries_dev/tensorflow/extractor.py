@@ -26,6 +26,7 @@ from amanda_dictionaries_dev import (
     read_raw_data,
     requires_framework,
 )
+from amanda_dictionaries_dev.tensorflow.argument_docs import docs_of_arguments
 from amanda_dictionaries_dev.tensorflow.op_definitions import op_def_of_row
 
 _NO_DOC = "TODO: add doc"  # TensorFlow's text for undocumented ops
@@ -44,7 +45,9 @@ class TensorFlowExtractor(Extractor):
         found = _query_installed()
         version, lines = found["version"], doc_lines(found["docs"])
         op_defs = [
-            op_def_of_row(name, row, lines.get(name, ""))
+            op_def_of_row(name, row, lines.get(name, "")).with_docs(
+                docs_of_arguments(found["docs"].get(name, ""), row)
+            )
             for name, row in found["ops"].items()
         ]
         return InstalledOps(f"TensorFlow {version}", {version: op_defs})
@@ -58,9 +61,15 @@ class TensorFlowExtractor(Extractor):
             return None
         data = read_raw_data(raw / "tensorflow.jsonl", raw / "tensorflow.more.jsonl")
         versions = tuple(sorted(data.versions, key=version_key))
-        docs = doc_lines(_query_installed()["docs"])
+        found = _query_installed()
+        docs = doc_lines(found["docs"])
+        arguments = {
+            name: docs_of_arguments(found["docs"].get(name, ""), row)
+            for name, row in found["ops"].items()
+        }
         header = replace(self.header, versions=versions)
-        return ExtractedDictionary(header, op_histories(data, op_def_of_row, docs))
+        blocks = op_histories(data, op_def_of_row, docs, arguments)
+        return ExtractedDictionary(header, blocks)
 
 
 def doc_lines(docs: dict[str, str]) -> dict[str, str]:

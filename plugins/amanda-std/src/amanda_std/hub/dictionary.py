@@ -184,6 +184,13 @@ HISTORY = StdDictionaryHistory()
 @cache
 def entry(operation: Operation) -> OpDef:
     """The dictionary entry of an op, from its form."""
+    from amanda_std.hub.argument_docs import argument_docs
+
+    found = _entry_of_form(operation)
+    return found.with_docs(argument_docs(operation, found))
+
+
+def _entry_of_form(operation: Operation) -> OpDef:
     from amanda.dictionary import Attr, OpDef
     from amanda_std.engine.annotations import BODY, SHAPE_ARG, TENSOR, ArgKind
 
@@ -212,6 +219,7 @@ def entry(operation: Operation) -> OpDef:
         attrs=(*hosts, *bodies, *_attrs(operation)),
         variables=tuple(variables),
         traits=_traits(operation),
+        tags=frozenset(["composite" if operation.is_composite else "primitive"]),
         since=VERSION,
         doc=operation.doc,
     )

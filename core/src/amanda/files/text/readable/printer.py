@@ -370,7 +370,8 @@ class ReadablePrinter:
 
     def _tensor(self, tensor: Tensor) -> str:
         head = f"tensor<{TensorType(tensor.dtype, tensor.shape)}>"
-        if not tensor.stores_one_element and self._abbreviates(tensor.size, _SHORT_LIST):
+        stored = 1 if tensor.stores_one_element else tensor.size
+        if self._abbreviates(stored, _SHORT_LIST):
             return f"{head}(...)"
         fields = tensor_to_data(tensor)
         if "data" in fields:
