@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import amanda
+from amanda.backend import Implementation
 from amanda.dictionary import (
     DictionaryFolder,
     DictionaryHeader,
     DictionaryHistory,
+    OpDef,
     OpHistory,
     encode_data_file,
     format_definition,
@@ -69,6 +71,13 @@ def test_one_op(call: Call) -> None:
     assert out.splitlines()[2:] == [
         "Upsample the input tensor.",
         "",
+        "      name    what",
+        "in    X       N-D tensor",
+        "in    scales  The scale array along each dimension.",
+        "attr  mode    Two interpolation modes: nearest (default), and linear "
+        "(including bilinear, trilinear, etc)",
+        "out   Y       N-D tensor after resizing",
+        "",
         "amanda/onnx: since 10",
         "deprecated since 10",
     ]
@@ -105,6 +114,7 @@ def test_one_op_as_json(call: Call) -> None:
         "alias": None,
         "axes": [],
         "keyword": False,
+        "doc": "A 4-D tensor.",
     }
     attrs = {attr["name"]: attr for attr in op["attributes"]}
     assert attrs["data_format"] == {
@@ -115,6 +125,7 @@ def test_one_op_as_json(call: Call) -> None:
         "allowed": ["NHWC", "NCHW"],
         "minimum": None,
         "place": None,
+        "doc": "Specify the data format of the input and output data.",
     }
     (variable,) = op["variables"]
     assert variable["allowed"] == ["bf16", "f16", "f32", "f64"]
@@ -130,6 +141,58 @@ def test_a_list(call: Call) -> None:
     assert max(map(len, lines)) <= 110
     answer = call("ops", "tensorflow@1.13.1", "--json").json
     assert answer["count"] == len(answer["ops"]) == 1167
+
+
+def test_primitives_are_marked(call: Call, host: amanda.Host) -> None:
+    text = "one(x: f32) -> (y: f32)  #primitive\ntwo(x: f32) -> (y: f32)  #composite"
+    history = DictionaryHistory.parse("acme/hub", {"1": text})
+    host.register_namespace("acme/hub", history, manifest={"versions": ["1"]})
+    lines = call("ops", "acme/hub").out.splitlines()
+    assert lines[0].split() == ["op", "kind", "what"]
+    kinds = [line.split()[:2] for line in lines[1:3]]
+    assert kinds == [["one", "primitive"], ["two", "composite"]]
+    found = call("ops", "acme/hub", "--tag", "primitive", "--json").json["ops"]
+    assert [(op["name"], op["tags"]) for op in found] == [("one", ["primitive"])]
+
+
+class Runtime:
+    """A backend that has one kernel for integers and one for all other dtypes."""
+
+    name = "runtime"
+    namespace = "amanda/onnx/7..18"
+
+    def devices(self) -> list[str]:
+        return ["cpu"]
+
+    def takes(self, op: object) -> str:
+        return "nothing runs"
+
+    def compile(self, *args: object) -> None:
+        return None
+
+    def implementations(self, definition: OpDef) -> Iterator[Implementation]:
+        yield Implementation("", definition.name, ("int8",), "gemm_s8")
+        yield Implementation("", definition.name, (), "gemm")
+
+
+def test_how_a_backend_implements_an_op(call: Call, host: amanda.Host) -> None:
+    host.register_backend("runtime", Runtime)
+    ended = call("ops", "onnx@18", "MatMul", "--backend", "runtime")
+    assert [line.split() for line in ended.out.splitlines()[-3:]] == [
+        ["dtype", "on", "runtime"],
+        ["int8", "gemm_s8"],
+        ["any", "gemm"],
+    ]
+    answer = call("ops", "onnx@18", "MatMul", "--backend", "runtime", "--json").json
+    assert answer["implementations"] == [
+        {"dtypes": ["int8"], "name": "gemm_s8"},
+        {"dtypes": [], "name": "gemm"},
+    ]
+    refused = call("ops", "onnx@19", "MatMul", "--backend", "runtime")
+    assert refused.code == 2
+    assert "does not run ops of amanda/onnx/19" in refused.err
+    assert call("ops", "onnx@18", "--backend", "runtime").code == 2
+    assert call("ops", "onnx@18", "MatMul", "--backend", "other").code == 3
 
 
 def test_searching(call: Call) -> None:

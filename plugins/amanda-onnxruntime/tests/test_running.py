@@ -217,3 +217,37 @@ def test_unsupported_domains_are_not_written():
     made = amanda.run(amanda.load(case.model), list(feeds), backend=BACKEND)
     for got, want in zip(made.values(), wanted, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_the_report_names_the_op_of_a_domain_and_an_opset() -> None:
+    graph = Graph("amanda/onnx/18")
+    graph.imports["com.microsoft"] = 1
+    x = graph.parameter(parse_type("float32[2, 3]"), "x")
+    y = graph.add("Relu", [x], name="first").output
+    y = graph.add("Relu", [y]).output
+    quick = graph.add("QuickGelu", [y])
+    quick.namespace = "onnx/com.microsoft/1"
+    for op in graph:
+        op.output.type = parse_type("float32[2, 3]")
+    graph.result(quick.output, "y")
+    report = amanda.compile(graph, "onnxruntime").executable.report()
+    rows = [(row.op, row.call, row.name) for row in report.implementations]
+    assert rows == [
+        ("Relu 'first'", "Relu(float32)", "ai.onnx Relu of opset 14"),
+        ("Relu #1", "Relu(float32)", "ai.onnx Relu of opset 14"),
+        ("QuickGelu #2", "QuickGelu(float32)", "com.microsoft QuickGelu of opset 1"),
+    ]
+    assert "CPUExecutionProvider" in report.providers
+    assert "Relu(float32): ai.onnx Relu of opset 14, 2 ops" in str(report).splitlines()
+
+
+def test_the_report_is_of_the_form_that_runs() -> None:
+    graph = Graph("amanda/onnx/18")
+    x = graph.parameter(parse_type("bfloat16[2]"), "x")
+    y = graph.add("Erf", [x]).output
+    y.type = parse_type("bfloat16[2]")
+    graph.result(y, "y")
+    report = amanda.compile(graph, "onnxruntime").executable.report()
+    assert report.form in str(report)
+    calls = [row.call for row in report.implementations]
+    assert calls == ["Cast(bfloat16)", "Erf(float32)", "Cast(float32)"]

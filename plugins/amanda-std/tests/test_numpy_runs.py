@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import amanda
+from amanda import types
 from amanda.errors import BackendError, UsageError
 from amanda.graph import Graph
 from amanda.tensors import Tensor
-from amanda.types import parse_type
+from amanda.types import TensorType, parse_type
 from amanda_std import ops, trace
+from amanda_std.engine.kernel_dispatch import dispatch, when
+from amanda_std.runtime.implementations import implementations_in_table
 from amanda_std.runtime.numpy_kernels import NUMPY
 from amanda_std.runtime.step_runner import StepRunner
 
@@ -87,6 +90,116 @@ def random_steps(seed, *xs):
         else:
             values.append(ops.multiply(ops.tanh(ops.matmul(a, b)), 0.5))
     return values[-6:]
+
+
+def through_views(x, w):
+    """Values that are read only through views of them."""
+    y = ops.reshape(ops.exp(x), [64, 64])  # a view of exp
+    z = ops.transpose(ops.matmul(y, w), perm=[1, 0])  # exp is not used any more
+    return ops.negative(ops.matmul(z, w))  # where exp was, and over that
+
+
+def test_memory_is_used_again_once_its_views_were_read():
+    run = compiled(through_views, WIDE, WIDE)
+    plan = run.plan()
+    steps = {step.label.split()[0]: step for step in reversed(plan.steps)}
+    (exp,), (product,) = steps["exp"].writes, steps["matmul"].writes
+    aliases = {v.place: v.aliases for v in plan.values if v.aliases}
+    (reshaped,), (swapped,) = steps["reshape"].writes, steps["transpose"].writes
+    assert aliases == {reshaped: (exp,), swapped: (product,)}
+    assert plan.memories == 2
+    assert plan.reuse_count == 2
+    assert f"shares %{exp}" in str(plan)
+    x, w = (np.random.default_rng(i).random((64, 64), "float32") for i in (0, 1))
+    want = -((np.exp(x) @ w).T @ w)
+    for _ in range(2):
+        np.testing.assert_allclose(run([x, w])[0], want, rtol=1e-5)
+
+
+def test_memory_with_a_view_that_is_read_later_is_not_written_over():
+    def later(x):
+        y = ops.exp(x)
+        view = ops.reshape(y, [64 * 64])
+        return ops.tanh(y), ops.negative(ops.tanh(y)), ops.add(view, 1.0)
+
+    x = np.random.default_rng(3).random((64, 64), "float32")
+    first, second, third = compiled(later, WIDE)([x]).values()
+    np.testing.assert_allclose(first, np.tanh(np.exp(x)), rtol=1e-5)
+    np.testing.assert_allclose(second, -np.tanh(np.exp(x)), rtol=1e-5)
+    np.testing.assert_array_equal(third, np.exp(x).reshape(-1) + np.float32(1))
+
+
+def test_memory_that_a_variable_keeps_is_not_written_over():
+    def keep(x):
+        v = ops.variable(np.zeros((64, 64), "float32"), key="v")
+        before = ops.add(ops.read(v), 0.0)
+        ops.assign(v, ops.exp(x))
+        return before, ops.tanh(ops.negative(ops.matmul(x, x)))
+
+    x = np.random.default_rng(4).random((64, 64), "float32")
+    run = compiled(keep, WIDE)
+    run([x])
+    np.testing.assert_array_equal(run([x])[0], np.exp(x))
+
+
+def test_results_may_be_feeds_and_views_of_them():
+    """A result that is fed, one that is a view of it, and one computed from it."""
+
+    def same(x):
+        return x, ops.transpose(x, perm=[1, 0]), ops.negative(ops.negative(x) * 2.0)
+
+    x = np.random.default_rng(6).random((64, 64), "float32")
+    kept = x.copy()
+    results = list(compiled(same, WIDE)([x]).values())
+    np.testing.assert_array_equal(x, kept)
+    for result, want in zip(results, (kept, kept.T, kept * 2), strict=True):
+        np.testing.assert_array_equal(result, want)
+        result[...] = 0  # results are distinct from the feed and from each other
+    np.testing.assert_array_equal(x, kept)
+
+
+def test_the_report_names_what_runs_each_op_for_its_types():
+    def function(x, n):
+        return ops.exp(x), ops.mean(x), ops.add(n, n)
+
+    ints = TensorType("int32", [3])
+    report = compiled(function, WIDE, ints).executable.report()
+    rows = {row.type: row for row in report.implementations}
+    assert rows["exp"].dtypes == ("float32",)
+    assert rows["exp"].name == "numpy.exp"
+    assert rows["add"].call == "add(int32, int32)"
+    assert rows["mean"].name == "amanda_std.runtime.numpy_kernels._mean"
+    assert "add(int32, int32): numpy.add, 1 op" in str(report).splitlines()
+    assert str(report).splitlines()[-1].startswith("memory: ")
+
+
+def test_the_report_includes_ops_in_bodies():
+    def function(c, x):
+        return ops.if_(c, lambda x: ops.exp(x), lambda x: ops.sin(x), x)
+
+    report = compiled(function, TensorType("bool", []), WIDE).executable.report()
+    names = {row.type: row.name for row in report.implementations}
+    assert (names["exp"], names["sin"]) == ("numpy.exp", "numpy.sin")
+
+
+def test_kernels_by_dtype_are_reported_as_chosen():
+    graph = trace(
+        lambda x, n: (ops.exp(x), ops.exp(ops.astype(n, dtype="float64"))),
+        [WIDE, TensorType("int8", [2])],
+    )
+    table = NUMPY.also(
+        {"exp": dispatch(when(np.exp2, dtype="float32"), otherwise=np.exp)}
+    )
+    rows = [r for r in StepRunner(graph, table).implementations() if r.type == "exp"]
+    assert [(row.dtypes, row.name) for row in rows] == [
+        (("float32",), "numpy.exp2"),
+        (("float64",), "numpy.exp"),
+    ]
+    listed = [(row.dtypes, row.name) for row in implementations_in_table("exp", table)]
+    assert listed == [(("float32",), "numpy.exp2"), ((), "numpy.exp")]
+    untyped = trace(ops.exp, [TensorType(types.unknown, [2])])
+    (row,) = StepRunner(untyped, table).implementations()
+    assert row.name == "by dtype in each call: numpy.exp2, numpy.exp"
 
 
 def test_the_plan_is_printed_the_same_each_time():

@@ -19,6 +19,12 @@ from amanda.backend._fallback import (
 )
 from amanda.backend._feeds import feed_faults, feeds_by_key
 from amanda.backend._guarded import GuardedBackend
+from amanda.backend._implementations import (
+    Implementation,
+    function_name,
+    implementation_lines,
+    input_dtypes,
+)
 from amanda.backend._lowering import Lowered, lower_for_backend, stable_form
 from amanda.backend._partition import Piece, extract_graph, partition
 from amanda.backend._protocols import (
@@ -51,6 +57,7 @@ __all__ = [
     "PlacementReport",
     "RandomStreams",
     "FeedSlot",
+    "Implementation",
     "SplitExecutable",
     "consumes",
     "extract_graph",
@@ -58,6 +65,9 @@ __all__ = [
     "lower_for_backend",
     "stable_form",
     "fed_parameter",
+    "function_name",
+    "implementation_lines",
+    "input_dtypes",
     "feed_faults",
     "feeds_by_key",
     "parameter_key",

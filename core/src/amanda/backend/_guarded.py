@@ -15,8 +15,9 @@ from amanda.errors import (
 )
 
 if TYPE_CHECKING:
+    from amanda.backend._implementations import Implementation
     from amanda.backend._protocols import Backend, Executable
-    from amanda.dictionary import Span
+    from amanda.dictionary import OpDef, Span
     from amanda.graph import Graph, Op
 
 __all__ = ["GuardedBackend"]
@@ -61,6 +62,12 @@ class GuardedBackend:
             rows: Iterable[Any] = getattr(self.backend, "states", tuple)()
             keys = ("name", "state", "reason")
             return [{key: str(getattr(row, key)) for key in keys} for row in rows]
+
+    def implementations(self, definition: OpDef) -> list[Implementation] | None:
+        """The implementations of ops of this definition, if it reports them."""
+        with self.calling("listing implementations"):
+            list_them = getattr(self.backend, "implementations", None)
+            return None if list_them is None else list(list_them(definition))
 
     def takes(self, op: Op) -> bool | str:
         """True, or the reason why an op is not supported, or False without one."""

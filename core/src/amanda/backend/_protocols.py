@@ -28,6 +28,9 @@ class Executable(Protocol):
     Random ops draw by `amanda.backend.random_streams()`. An executable whose `draws`
     is true has random generators of its own instead, and is not cached.
 
+    An optional method `report()` describes how it runs. Its attribute `implementations`
+    has an `Implementation` for each op: what runs it, chosen by its types.
+
     An optional method `call_again(values)` is a faster way for feeds whose dtypes and
     shapes it was called with before: it returns the results in order, sharing no memory
     with each other or with feeds. It gets the feeds in order, unchecked, and returns
@@ -49,7 +52,9 @@ class Backend(Protocol):
     """The protocol of entries of `amanda.backends`.
 
     An optional method `states()` returns rows with a `name`, a `state` and a `reason`,
-    also for devices that are not available, for `amanda backends --load`. With an
+    also for devices that are not available, for `amanda backends --load`. One named
+    `implementations(definition)` returns an `Implementation` for each dtype for which
+    ops of this definition have one of their own, for `amanda ops --backend`. With an
     attribute `compiles_seed` that is true, the seed of random numbers is an option.
     """
 

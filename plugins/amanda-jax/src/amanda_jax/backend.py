@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from amanda.backend import Implementation
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import MapType, TensorType, Type
 
 if TYPE_CHECKING:
+    from amanda.dictionary import OpDef
     from amanda_jax.devices import DeviceState
     from amanda_jax.executable import Executable
 
@@ -49,6 +51,13 @@ class JaxBackend:
             (*op.inputs, *op.outputs)
         )
         return reason or why_no_kernel(operation_of(op), KERNELS) or True
+
+    def implementations(self, definition: OpDef) -> Iterator[Implementation]:
+        """The kernels of an op by dtype, or its definition."""
+        from amanda_jax.kernels import JAX
+        from amanda_std.backends import implementations_in_table
+
+        return implementations_in_table(definition.name, JAX)
 
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import jax
 import numpy as np
 
+from amanda.backend import Implementation, implementation_lines
 from amanda.errors import AmandaError, UsageError
 from amanda.files import MappedFile
 from amanda.graph import Graph, OutputPort
@@ -71,6 +72,8 @@ class Report(NamedTuple):
     """On a mesh: the sharding of inputs, weights and results, and their bytes."""
     disk_cache: Mapping[str, int] = {}
     """With `cache`: how many programs were loaded, written, refused."""
+    implementations: Sequence[Implementation] = ()
+    """What runs each op: a kernel, chosen by its types, or its definition."""
 
     @property
     def mode(self) -> str:
@@ -95,6 +98,7 @@ class Report(NamedTuple):
             *(f"padded to {size}, {n} times" for size, n in self.buckets.items()),
             *map(str, self.ports),
             *(f"{n} compiled programs {what}" for what, n in self.disk_cache.items()),
+            *implementation_lines(self.implementations),
         ]
         return "\n".join(lines)
 
@@ -273,6 +277,9 @@ class Executable:
             sum(each.python_ops for each in details),
             {size: n for each in details for size, n in each.buckets.items()},
             disk_cache=dict(cache.counts if cache else {}),
+            implementations=tuple(
+                dict.fromkeys(each for part in parts for each in part.implementations())
+            ),
         )
 
     def cost(self) -> Cost:

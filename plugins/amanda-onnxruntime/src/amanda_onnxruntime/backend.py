@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from amanda.backend import Implementation
 from amanda.errors import BackendError, FormatError
 from amanda.graph import Graph, Op
 from amanda_onnxruntime.onnx_format import onnx_format
 
 if TYPE_CHECKING:
+    from amanda.dictionary import OpDef
     from amanda_onnxruntime.executable import OnnxRuntimeExecutable
 
 __all__ = ["Backend"]
@@ -60,6 +62,16 @@ class Backend:
             return True  # compiled as other ops, through the hub
         where = f" in the domain {domain!r}" if domain else ""
         return f"onnxruntime {version()} has no {op.type}{where}"
+
+    def implementations(self, definition: OpDef) -> Iterator[Implementation]:
+        """The op of onnxruntime for the opset of a definition."""
+        from amanda_onnxruntime.implementations import implementation_name
+        from amanda_onnxruntime.runtime_info import op_schemas
+
+        opset = int(definition.since or 1)
+        if ("", definition.name) in op_schemas():
+            name = implementation_name("", definition.name, opset)
+            yield Implementation("", definition.name, (), name)
 
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]

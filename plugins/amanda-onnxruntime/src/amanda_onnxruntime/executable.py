@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
-from amanda.backend import Key
+from amanda.backend import Implementation, Key, implementation_lines
 from amanda.errors import BackendError
 from amanda.graph import Graph
 from amanda.types import DType, TensorType, unknown
@@ -18,6 +18,22 @@ from amanda_onnxruntime.widening import has_narrow_ports, widen_ports
 __all__ = ["OnnxRuntimeExecutable"]
 
 _DTypes = tuple[DType | None, ...]
+
+
+class SessionReport(NamedTuple):
+    """How an executable runs."""
+
+    form: str
+    """How the running graph differs from the compiled one; empty if it does not."""
+    providers: tuple[str, ...]
+    """The execution providers, the preferred one first."""
+    implementations: tuple[Implementation, ...]
+    """The op of onnxruntime, of a domain and an opset, that runs each op."""
+
+    def __str__(self) -> str:
+        lines = [f"on {', '.join(self.providers)}"]
+        lines += [f"run {self.form}"] if self.form else []
+        return "\n".join([*lines, *implementation_lines(self.implementations)])
 
 
 class OnnxRuntimeExecutable:
@@ -59,6 +75,12 @@ class OnnxRuntimeExecutable:
     def ir_version(self) -> int | None:
         """The IR version written, where it is not the model's own."""
         return self._factory.ir_version
+
+    def report(self) -> SessionReport:
+        """What runs each op, in the form that runs."""
+        runner = self._first_runner()
+        providers = tuple(runner.session.session.get_providers())
+        return SessionReport(runner.form, providers, runner.implementations)
 
     def _first_runner(self) -> FormRunner:
         for runner in self._runners.values():
@@ -114,6 +136,7 @@ class FormRunner:
 
     def _use(self, form: SupportedForm) -> None:
         self.form, self.session = form.description, SessionRunner(form.session)
+        self.implementations = form.implementations
 
     def __call__(
         self, values: Sequence[Any], out: Mapping[Key, Any] | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -23,9 +24,12 @@ def _schemas() -> list[Any]:
 
 
 @cache
-def op_schemas() -> frozenset[tuple[str, str]]:
-    """Domain and type of every op that has a schema."""
-    return frozenset((op.domain, op.name) for op in _schemas())
+def op_schemas() -> Mapping[tuple[str, str], Sequence[int]]:
+    """For each op, by domain and type, the opsets that defined or changed it."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for op in _schemas():
+        found.setdefault((op.domain, op.name), []).append(int(op.since_version))
+    return found
 
 
 @cache

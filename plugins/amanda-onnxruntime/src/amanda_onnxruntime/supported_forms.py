@@ -14,9 +14,11 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import amanda
+from amanda.backend import Implementation
 from amanda.dictionary import parse_name
 from amanda.errors import AmandaError, BackendError
 from amanda.graph import Graph
+from amanda_onnxruntime.implementations import implementations_of
 from amanda_onnxruntime.runtime_info import unsupported_domains
 from amanda_onnxruntime.sessions import SessionFactory, newest_opset
 from amanda_onnxruntime.widening import widen_ops
@@ -42,6 +44,8 @@ class SupportedForm(NamedTuple):
     description: str
     """How it differs from the compiled graph; empty if it does not."""
     session: Any
+    implementations: tuple[Implementation, ...]
+    """What runs each op."""
 
 
 def supported_forms(graph: Graph, factory: SessionFactory) -> Iterator[SupportedForm]:
@@ -94,7 +98,8 @@ def _load(graph: Graph, description: str, factory: SessionFactory) -> SupportedF
     first: BackendError | None = None
     while True:
         try:
-            return SupportedForm(description, factory(graph))
+            session = factory(graph)
+            return SupportedForm(description, session, (*implementations_of(graph),))
         except BackendError as error:
             first = first or error
             found = _MISSING_KERNEL.search(error.got or "")

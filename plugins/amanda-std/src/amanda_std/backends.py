@@ -58,6 +58,7 @@ from amanda_std.passes.drop import drop
 from amanda_std.passes.fold import MAX_FOLDED_BYTES
 from amanda_std.passes.infer import infer
 from amanda_std.runtime.containers import join_types
+from amanda_std.runtime.implementations import implementations_in_table
 from amanda_std.runtime.numpy_kernels import NUMPY
 from amanda_std.runtime.state import RunContext, State, run_context
 from amanda_std.runtime.step_runner import (
@@ -94,6 +95,7 @@ __all__ = [
     "find_function",
     "full_permutation",
     "has_trait",
+    "implementations_in_table",
     "infer",
     "inline_body",
     "input_first_permutation",

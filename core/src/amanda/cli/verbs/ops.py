@@ -20,9 +20,12 @@ from amanda.errors import NamespaceError, UsageError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from amanda.backend import Implementation
     from amanda.dictionary import Dictionary, OpDef
 
 __all__ = ["command", "open_dictionary"]
+
+_KINDS = frozenset(("primitive", "composite"))
 
 
 def _complete_namespace(
@@ -73,6 +76,11 @@ def _complete_op(
 )
 @click.option("--assume", is_flag=True, help="Use a lower version if unknown.")
 @click.option(
+    "--backend",
+    metavar="BACKEND",
+    help="Show how BACKEND implements OP, by dtype where that decides.",
+)
+@click.option(
     "--missing", is_flag=True, help="List ops that lack samples, gradients etc."
 )
 def command(
@@ -84,6 +92,7 @@ def command(
     since: str | None,
     other: str | None,
     assume: bool,
+    backend: str | None,
     missing: bool,
 ) -> Answer:
     """List the ops of NAMESPACE, such as `onnx@18` or `tensorflow@1.13.1`.
@@ -92,10 +101,15 @@ def command(
     list the dictionaries, or with --search, search all of them.
 
     `amanda ops torch --diff 2.5 2.13` compares two versions, `amanda ops onnx@18 Conv
-    --diff 22` one op. `amanda ops std --missing` lists ops without samples, inference,
-    or a gradient or the reason for none.
+    --diff 22` one op. `amanda ops std matmul --backend numpy` shows what runs it there.
+    `amanda ops std --missing` lists ops without samples, inference, or a gradient or
+    the reason for none.
     """
     about = [search, tag, since]
+    if backend is not None and (op is None or other is not None):
+        raise UsageError(
+            "--backend applies to one op", hint="amanda ops std matmul --backend numpy"
+        )
     if missing:
         if namespace is None or any(x is not None for x in (op, other, *about)):
             raise UsageError(
@@ -122,7 +136,7 @@ def command(
         several = [] if op in dictionary else dictionary.overloads(op)
         if several:
             return _list_answer(dictionary, several, f"named {op!r}")
-        return _definition_answer(dictionary, dictionary[op])
+        return _definition_answer(dictionary, dictionary[op], backend)
     return _filtered_ops(dictionary, search, tag, since)
 
 
@@ -261,9 +275,40 @@ def _list_dictionaries() -> Answer:
 # -- one op ------------------------------------------------------------------------
 
 
-def _definition_answer(dictionary: Dictionary, op_def: OpDef) -> Answer:
+def _definition_answer(
+    dictionary: Dictionary, op_def: OpDef, backend: str | None
+) -> Answer:
     data = {**_head(dictionary), "op": definition_data(op_def)}
-    return Answer(data, _definition_lines(dictionary, op_def))
+    lines = list(_definition_lines(dictionary, op_def))
+    if backend is not None:
+        rows = _implementations(dictionary, op_def, backend)
+        data["implementations"] = [
+            {"dtypes": list(row.dtypes), "name": row.name} for row in rows
+        ]
+        table = [(", ".join(row.dtypes) or "any", row.name) for row in rows]
+        lines += ["", Table(("dtype", f"on {backend}"), table)]
+    return Answer(data, lines)
+
+
+def _implementations(
+    dictionary: Dictionary, op_def: OpDef, name: str
+) -> list[Implementation]:
+    """How a backend implements ops of a definition; an error if it does not say so."""
+    from amanda.api.compilation import load_backend
+    from amanda.backend import consumes
+    from amanda.host import default_host
+
+    host = default_host()
+    backend = load_backend(host, host.find("backends", name))
+    if not consumes(dictionary.name, backend.namespace):
+        raise UsageError(
+            f"backend {name!r} does not run ops of {dictionary.name}",
+            expected=f"an op of {backend.namespace}",
+        )
+    found = backend.implementations(op_def)
+    if not found:
+        raise UsageError(f"backend {name!r} reports no implementation of {op_def.name}")
+    return found
 
 
 def _head(dictionary: Dictionary) -> dict[str, object]:
@@ -275,6 +320,10 @@ def _definition_lines(dictionary: Dictionary, op_def: OpDef) -> Iterator[str | T
     yield op_def.signature
     if op_def.doc:
         yield f"\n{op_def.doc}"
+    if docs := op_def.docs:
+        yield ""
+        rows = [(*part.split(" "), doc) for part, doc in docs.items()]
+        yield Table(("", "name", "what"), rows)
     until = f", until {op_def.until}" if op_def.until else ""
     yield f"\n{dictionary.path}: since {op_def.since}{until}"
     if op_def.deprecated is not None:
@@ -305,8 +354,18 @@ def _list_lines(
 ) -> Iterator[str | Table]:
     yield from _assumption(dictionary)
     if found:
-        rows = [(entry.name, entry.since, one_line(entry)) for entry in found]
-        yield Table(("op", "since", "what"), rows)
+        yield _list_table(found)
         yield ""
     total = f"{len(found)} of {len(dictionary)} ops of {dictionary.name}"
     yield f"{total} {criteria}".rstrip()
+
+
+def _list_table(found: list[OpDef]) -> Table:
+    """A row for each op; those of a hub are marked as primitive or composite."""
+    kinds = [next(iter(op_def.tags & _KINDS), None) for op_def in found]
+    if None in kinds:
+        rows = [(op_def.name, op_def.since, one_line(op_def)) for op_def in found]
+        return Table(("op", "since", "what"), rows)
+    marked = zip(found, kinds, strict=True)
+    rows = [(op_def.name, kind or "", one_line(op_def)) for op_def, kind in marked]
+    return Table(("op", "kind", "what"), rows)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from jax.tree import leaves
 
+from amanda.backend import Implementation
 from amanda.graph import Graph
 from amanda_jax.compile.disk_cache import DiskCache
 from amanda_jax.settings import Settings
@@ -74,6 +75,10 @@ class CompiledCode(ABC):
     def direct_call(self) -> Any:
         """A function of the arrays that does the same without overhead, or None."""
         return None
+
+    def implementations(self) -> Iterable[Implementation]:
+        """What each op of this code itself, without its children, calls."""
+        return ()
 
     @property
     def details(self) -> CodeDetails:

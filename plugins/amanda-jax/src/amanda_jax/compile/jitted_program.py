@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
+from amanda.backend import Implementation
 from amanda.errors import AmandaError
 from amanda.graph import Graph, Op, OutputPort
 from amanda_jax.compile.ahead_of_time import CachedPrograms
@@ -111,6 +112,9 @@ class TracedProgram(ReplaceableCode):
             )
         ]
         return self._jit(self._run_steps), arguments
+
+    def implementations(self) -> Iterable[Implementation]:
+        return self._steps.implementations() if self.is_in_use else ()
 
     def _jit(self, trace: Callable[..., Any]) -> Any:
         """Jit a function of weights and feeds, on its device wherever the feeds are."""

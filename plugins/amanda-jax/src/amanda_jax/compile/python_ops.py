@@ -17,7 +17,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from amanda.backend import extract_graph
+from amanda.backend import Implementation, extract_graph
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import Type
 from amanda_jax.compile.chunked_loops import ChunkedLoop
@@ -134,6 +134,9 @@ class PythonOps(CompiledCode):
             dynamic_sizes=self._dynamic_sizes,
             python_ops=sum(self._runs),
         )
+
+    def implementations(self) -> Iterable[Implementation]:
+        return self._steps.implementations()
 
     def children(self) -> Sequence[CompiledCode]:
         return [body.code for body in self._steps.bodies]

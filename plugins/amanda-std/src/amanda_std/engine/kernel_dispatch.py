@@ -12,7 +12,7 @@ built, if the graph has dtypes; else every call looks at its arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from amanda.types import DType, TensorType, Type, unknown
@@ -66,6 +66,12 @@ class KernelDispatch:
         unknown."""
         found = next((t.dtype for t in types if isinstance(t, TensorType)), unknown)
         return self if found is unknown else self.of(found, attrs)
+
+    def __iter__(self) -> Iterator[tuple[tuple[str, ...], Implementation]]:
+        """Each implementation, with the dtypes that choose it; none: all others."""
+        for row in self.rows:
+            yield tuple(sorted(map(str, row.dtypes))), row.implementation
+        yield (), self.otherwise
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         own = next((a.dtype for a in args if hasattr(a, "dtype")), None)

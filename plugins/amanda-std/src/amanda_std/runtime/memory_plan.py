@@ -1,21 +1,23 @@
 """The memory plan of a program: lifetimes of values and reuse of their memory.
 
-A value owns its memory if its kernel returns a fresh array and no kernel that may
-return a view reads it. Such memory is reused in place by the last step that reads
-it, if its kernel can write to an operand, or by a later step whose result surely has
-the same dtype and shape."""
+A value owns its memory if its kernel returns a fresh array. Results of other kernels
+may be views of their operands: they share the memory of these, which is in use until
+the last of them was read. Then it is reused in place by the step that reads it last,
+if its kernel can write to an operand, or by a later step whose result surely has the
+same dtype and shape. Memory that an op with side effects or bodies may keep is not
+reused."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from amanda.types import TensorType, Type, unknown
-from amanda_std.hub.op_access import is_std
+from amanda_std.hub.op_access import is_std, operation_of
 
 if TYPE_CHECKING:
-    from amanda.graph import OutputPort
+    from amanda.graph import Op, OutputPort
     from amanda_std.engine.arrays import Kernels
     from amanda_std.runtime.step_runner import UnscheduledStep
 
@@ -39,6 +41,8 @@ class PlannedValue(NamedTuple):
     """The step that reads it last; None for a result."""
     memory: int | None
     """The number of its buffer, if the program owns it."""
+    aliases: tuple[int, ...] = ()
+    """The values whose memory it may share, since it may be a view of them."""
 
     @property
     def nbytes(self) -> int | None:
@@ -81,6 +85,7 @@ class MemoryPlan(NamedTuple):
         lines = [
             f"%{v.place} {v.kind} {v.name}: {v.type or '?'}"
             + (f", memory {v.memory}" if v.memory is not None else "")
+            + (f", shares %{', %'.join(map(str, v.aliases))}" if v.aliases else "")
             for v in self.values
         ]
         for i, step in enumerate(self.steps):
@@ -97,12 +102,13 @@ class MemoryPlan(NamedTuple):
 
 
 class Lifetimes(NamedTuple):
-    """By step: the slot it overwrites and the slots freed after it; the buffer of
-    each slot."""
+    """By step: the slot it overwrites, the slots freed after it. By slot: its buffer,
+    and the slots whose memory it may share."""
 
     over: Mapping[int, int]
     frees: Sequence[Sequence[int]]
     memory: Mapping[int, int]
+    aliases: Mapping[int, Collection[int]]
 
 
 def plan_lifetimes(
@@ -114,23 +120,40 @@ def plan_lifetimes(
         last.update(dict.fromkeys((*row.outs, *row.ins), i))
     for place in results:
         last.pop(place, None)
-    dying: list[list[int]] = [[] for _ in rows]
-    for place, i in last.items():
-        dying[i].append(place)
-    own = _owned_values(rows, kernels)
-    over = _find_reuse(rows, dying, own, kernels)
+    own, aliases = _find_aliases(rows, kernels)
+    over = _find_reuse(rows, _last_uses(last, own, aliases), own, kernels)
     late = {place: i for i, place in over.items()}
     frees: list[list[int]] = [[] for _ in rows]
-    for i, places in enumerate(dying):
-        for place in places:
-            frees[late.get(place, i)].append(place)
+    for place, i in last.items():
+        frees[late.get(place, i)].append(place)
     memory: dict[int, int] = {}
     for i, row in enumerate(rows):
         for place in row.outs:
             if place in own:
                 kept = over.get(i)
                 memory[place] = len(memory) if kept is None else memory[kept]
-    return Lifetimes(over, frees, _renumber(memory))
+    return Lifetimes(over, frees, _renumber(memory), aliases)
+
+
+def _last_uses(
+    last: Mapping[int, int],
+    own: Mapping[int, OutputPort],
+    aliases: Mapping[int, Collection[int]],
+) -> dict[int, int]:
+    """The step after which the memory of each owned value is not read any more.
+
+    It has none if that is a result, or if it would be kept for long: the op that may
+    have returned a view may as well have copied."""
+    ends: dict[int, int | None] = {place: last.get(place) for place in own}
+    for place, shared in aliases.items():
+        for owner in shared:
+            end, until = ends.get(owner), last.get(place)
+            ends[owner] = None if end is None or until is None else max(end, until)
+    return {
+        place: end
+        for place, end in ends.items()
+        if end is not None and end - last[place] <= MAX_REUSE_DISTANCE
+    }
 
 
 def _renumber(memory: Mapping[int, int]) -> dict[int, int]:
@@ -139,30 +162,46 @@ def _renumber(memory: Mapping[int, int]) -> dict[int, int]:
     return {p: numbers.setdefault(m, len(numbers)) for p, m in memory.items()}
 
 
-def _owned_values(
+def _find_aliases(
     rows: Sequence[UnscheduledStep], kernels: Kernels | None
-) -> dict[int, OutputPort]:
-    """The values whose memory belongs to the program alone."""
+) -> tuple[dict[int, OutputPort], dict[int, frozenset[int]]]:
+    """The values whose memory belongs to the program alone, and for each other value
+    those of them whose memory it may share."""
     own: dict[int, OutputPort] = {}
+    aliases: dict[int, frozenset[int]] = {}
+    kept: set[int] = set()
     if kernels is None or not kernels.fresh:
-        return own
+        return own, aliases
     for row in rows:
         if row.op.type in kernels.fresh and is_std(row.op) and not row.many:
             own[row.outs[0]] = row.op.output
-        else:
-            for place in row.ins:
-                own.pop(place, None)
-    return own
+            continue
+        shared = frozenset().union(*(aliases.get(p, {p} & own.keys()) for p in row.ins))
+        if _may_keep_operands(row.op):
+            kept |= shared
+        elif shared:
+            aliases.update(dict.fromkeys(row.outs, shared))
+    for place in kept:
+        del own[place]
+    return own, {p: found for p, all_ in aliases.items() if (found := all_ - kept)}
+
+
+def _may_keep_operands(op: Op) -> bool:
+    """Whether operands may be in use after all results of an op were read."""
+    return not is_std(op) or bool(op.bodies) or operation_of(op).effect is not None
 
 
 def _find_reuse(
     rows: Sequence[UnscheduledStep],
-    dying: Sequence[Sequence[int]],
+    ends: Mapping[int, int],
     own: Mapping[int, OutputPort],
     kernels: Kernels | None,
 ) -> dict[int, int]:
     """The slot whose memory each step reuses."""
     found: dict[int, int] = {}
+    dying: list[list[int]] = [[] for _ in rows]
+    for place, i in ends.items():
+        dying[i].append(place)
     free: dict[TensorType, list[tuple[int, int]]] = {}
     for i, row in enumerate(rows):
         taken = None
@@ -170,7 +209,7 @@ def _find_reuse(
             wanted = _buffer_type(row.op.output.type)
             if wanted is not None:
                 if row.op.type in kernels.in_place:
-                    mine = (p for p in row.ins if p in own and p in dying[i])
+                    mine = (p for p in row.ins if p in dying[i])
                     taken = next(
                         (p for p in mine if _buffer_type(own[p].type) == wanted), None
                     )
@@ -181,7 +220,7 @@ def _find_reuse(
         if taken is not None:
             found[i] = taken
         for place in dying[i]:
-            type_ = _buffer_type(own[place].type) if place in own else None
+            type_ = _buffer_type(own[place].type)
             if place != taken and type_ is not None:
                 free.setdefault(type_, []).append((place, i))
     return found

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from amanda.backend import Implementation, implementation_lines
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op
 from amanda_std.engine.links import NAMESPACE
 
 if TYPE_CHECKING:
+    from amanda.dictionary import OpDef
     from amanda.types import Type
     from amanda_std.runtime.memory_plan import MemoryPlan
     from amanda_std.runtime.state import RunContext, State
@@ -39,6 +41,13 @@ class NumpyBackend:
         from amanda_std.hub.op_access import why_invalid
 
         return why_invalid(op) or True
+
+    def implementations(self, definition: OpDef) -> Iterator[Implementation]:
+        """The kernels of an op by dtype, or its definition."""
+        from amanda_std.runtime.implementations import implementations_in_table
+        from amanda_std.runtime.numpy_kernels import NUMPY
+
+        return implementations_in_table(definition.name, NUMPY)
 
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]
@@ -99,6 +108,23 @@ def _has_numpy_floats(op: Op) -> bool:
     return True
 
 
+class NumpyReport(NamedTuple):
+    """How an executable runs."""
+
+    implementations: tuple[Implementation, ...]
+    """What runs each op: a kernel, chosen by its types, or its definition."""
+    memory: MemoryPlan
+
+    def __str__(self) -> str:
+        plan = self.memory
+        views = sum(bool(value.aliases) for value in plan.values)
+        buffers = (
+            f"memory: {plan.memories} buffers; {plan.reuse_count} steps write over one "
+            f"that is not used any more; {views} values may be views of others"
+        )
+        return "\n".join([*implementation_lines(self.implementations), buffers])
+
+
 class NumpyExecutable:
     """A graph with numpy kernels. Several threads may call it at once.
 
@@ -133,6 +159,10 @@ class NumpyExecutable:
     def plan(self) -> MemoryPlan:
         """The memory plan: lifetimes of values and reuse of memory."""
         return self.program.plan()
+
+    def report(self) -> NumpyReport:
+        """What runs each op, and how memory is used."""
+        return NumpyReport(tuple(self.program.implementations()), self.plan())
 
     def __call__(
         self,

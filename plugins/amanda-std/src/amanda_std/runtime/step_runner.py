@@ -5,11 +5,12 @@ dropped after the last step that reads it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from amanda.backend import Implementation
 from amanda.errors import AmandaError, BackendError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
@@ -23,6 +24,7 @@ from amanda_std.hub.op_access import is_std, op_arguments, operation_of
 from amanda_std.inference import type_inference
 from amanda_std.inference.shape_arguments import to_integers
 from amanda_std.runtime.containers import decode_string, holds_strings, string_array
+from amanda_std.runtime.implementations import ChosenKernel
 from amanda_std.runtime.memory_plan import (
     Lifetimes,
     MemoryPlan,
@@ -73,6 +75,9 @@ class StepRunner:
         self._slots: dict[OutputPort, int] = {}
         self._initial: list[Any] = []
         self._initial_with_weights: list[Any] | None = None
+        self._chosen: list[ChosenKernel] = []
+        self._inner: list[StepRunner] = []
+        """The programs of bodies and of graphs that stand as ops."""
         self.weights: dict[Key, tuple[int, Tensor]] = {}
         """The slot and tensor of each constant, by name, or by number if unnamed."""
         for value in (*graph.parameters, *self.captures):
@@ -106,22 +111,30 @@ class StepRunner:
         """The runner of a body, or of a graph that stands as an op."""
         return StepRunner(graph, self.kernels)
 
+    def _body_program(self, graph: Graph) -> StepRunner:
+        program = self.body_runner(graph)
+        if isinstance(program, StepRunner):
+            self._inner.append(program)
+        return program
+
     def _unscheduled_step(self, op: Op, number: int) -> UnscheduledStep | None:
         if op.is_constant:
             key = len(self.weights) if op.name is None else op.name
             self.weights[key] = (self._new_slot(op.output), op.attrs["value"])
             return None
+        label = _label(op, number)
         if isinstance(op, Graph):
-            program = self.body_runner(op)
+            program = self._body_program(op)
             inputs = [v for v in op.inputs if v is not None]
             ins = [self._slots[v] for v in (*inputs, *program.captures)]
             call: Callable[..., Any] = partial(_call_graph, program, len(inputs))
             many = True
         else:
             call, ins = self.bind_kernel(op)
+            self._chosen[-1] = self._chosen[-1]._replace(op=label)
             many = operation_of(op).form.many
         outs = [self._new_slot(port) for port in op.outputs]
-        return UnscheduledStep(op, call, ins, outs, many, _label(op, number))
+        return UnscheduledStep(op, call, ins, outs, many, label)
 
     def bind_kernel(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
         """The callable of an op, with attributes bound, and the slots it reads."""
@@ -132,6 +145,7 @@ class StepRunner:
         if isinstance(call, KernelDispatch):
             types = [a.type for a in args if isinstance(a, OutputPort)]
             call = call.built(types, attrs)
+        self._chosen.append(ChosenKernel.of(op, call, self.kernels))
         if attrs:
             call = partial(call, **attrs)
         hosts = [
@@ -144,7 +158,7 @@ class StepRunner:
         if not all(map(_has_known_dtype, params, args)):
             call = partial(_call_checked, operation, params, call)
         bodies = [
-            (i, param.kind.many, [self.body_runner(graph) for graph in graphs])
+            (i, param.kind.many, [self._body_program(graph) for graph in graphs])
             for i, (param, a) in enumerate(zip(params, args, strict=True))
             if (graphs := _bodies_in(param, a))
         ]
@@ -184,6 +198,12 @@ class StepRunner:
     def plan(self) -> MemoryPlan:
         """The memory plan: lifetimes of values and reuse of memory."""
         return self._memory_plan
+
+    def implementations(self) -> Iterator[Implementation]:
+        """What each op calls, those of bodies included."""
+        yield from (chosen.implementation() for chosen in self._chosen)
+        for program in self._inner:
+            yield from program.implementations()
 
     # -- running ---------------------------------------------------------------
 
@@ -288,7 +308,11 @@ def _memory_plan(
         memory = plan.memory.get(place)
         type_ = port.type
         begins = made.get(place, -1)
-        values.append(PlannedValue(place, str(port), kind, type_, begins, ends, memory))
+        aliases = tuple(sorted(plan.aliases.get(place, ())))
+        value = PlannedValue(
+            place, str(port), kind, type_, begins, ends, memory, aliases
+        )
+        values.append(value)
     steps = [
         PlannedStep(
             row.label,
