@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,53 @@ def test_the_commands_are_documented() -> None:
         run.main(["test"])
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "`tools/run.py tests --quick`" in readme
+
+
+NUMERICAL = (
+    "jaxlib",
+    "jax",
+    "onnxruntime",
+    "scipy",
+    "numpy",
+    "ml_dtypes",
+    "opt_einsum",
+)
+
+
+def size_of(name: str) -> int:
+    """Bytes of the files that a distribution installs, without compiled ones."""
+    files = metadata.files(name) or []
+    found = [Path(str(f.locate())) for f in files if f.suffix != ".pyc"]
+    return sum(f.stat().st_size for f in found if f.is_file())
+
+
+def required_by(*names: str) -> set[str]:
+    """Distributions of an environment that installs these, as they are named here."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop().replace("_", "-").lower()
+        if name in found:
+            continue
+        found.add(name)
+        needs = [need.partition(";") for need in metadata.requires(name) or ()]
+        waiting += [
+            re.split(r"[^\w.-]", need)[0] for need, _, rest in needs if not rest
+        ]
+    return found
+
+
+def test_the_main_job_installs_little_beside_numerical_libraries() -> None:
+    """The libraries take 600 MB, jaxlib alone more than half: README.md states it."""
+    for name in NUMERICAL:
+        pytest.importorskip(name, reason=f"{name} is not installed")
+    found = required_by(*run.RUNTIME)
+    numerical = {name.replace("_", "-") for name in NUMERICAL}
+    assert found >= numerical
+    assert not found & {"torch", "tensorflow", "keras", "openvino", "onnx", "pytest"}
+    assert sum(map(size_of, found - numerical)) < 40e6
+    assert 300e6 < size_of("jaxlib") < 450e6
+    assert 500e6 < sum(map(size_of, numerical)) < 720e6
 
 
 # -- the oldest Python ---------------------------------------------------------------
