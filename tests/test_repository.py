@@ -12,6 +12,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -227,3 +228,15 @@ def test_examples_are_short(example: str, source: int, tests: int | None) -> Non
 
     assert lines("src") < source
     assert tests is None or lines("tests") < tests
+
+
+def test_the_table_of_onnxruntime_is_that_of_the_scoreboard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`python tools/runtime_cases.py` writes it; a case without a cause is an error."""
+    monkeypatch.syspath_prepend(ROOT)
+    cases = import_module("tools.runtime_cases")
+    current = cases.README.read_text(encoding="utf-8") == cases.updated_readme()
+    assert current, "run: python tools/runtime_cases.py"
+    with pytest.raises(SystemExit, match="no pattern of CAUSES matches test_other"):
+        cases.cause_of("test_other")
