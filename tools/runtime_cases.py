@@ -35,8 +35,8 @@ CAUSES = {
 
 TEMPLATE = """\
 Of the {total:,} cases of ONNX's backend test suite (`amanda scoreboard onnx --backend
-onnxruntime`) {passed:,} pass with onnxruntime {version}. The rest is due to the runtime:
-it refuses every form of the graph, or returns the same values without Amanda.
+onnxruntime`) {passed:,} pass with onnxruntime {version}. The rest is due to the
+runtime: it refuses every form of the graph, or returns the same values without Amanda.
 
 | cases | what |
 |---|---|
