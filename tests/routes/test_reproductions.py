@@ -90,7 +90,6 @@ CASES = [
 ]
 OPEN: dict[str, str] = {
     "repro1.py": "denormal numbers in arithmetic and comparisons on jax",
-    "repro2.py": "inputs whose sizes share a name are refused where the sizes differ",
 }
 """Cases whose fault is still there, with the reason."""
 

@@ -11,6 +11,7 @@ from amanda.api.conversion import (
     convert_along,
     expand_frontend_ops,
     find_route_to_backend,
+    separate_dims_on_host,
     stable_on_host,
 )
 from amanda.argument_checks import check_arguments
@@ -18,7 +19,7 @@ from amanda.errors import PluginBrokenError, PluginMissingError, UsageError
 from amanda.host import host_in_use
 
 if TYPE_CHECKING:
-    from amanda.backend import Compiled, GuardedBackend, Lowered
+    from amanda.backend import Compiled, GuardedBackend, Lowered, SeparateDims
     from amanda.graph import Graph, Op, OutputPort
     from amanda.host import Host, PluginEntry
 
@@ -44,6 +45,7 @@ def compile(
     *,
     host: Host | None = None,
     seed: int | None = None,
+    strict_shapes: bool = False,
     **options: Any,
 ) -> Compiled:
     """Compile a graph on a backend.
@@ -55,10 +57,14 @@ def compile(
 
     Random ops without a seed of their own draw from streams that advance with every
     call and iteration. They start at `seed`, or at one of the system's entropy.
+
+    Feeds must have one size for each symbolic dim. In formats such as ONNX the names of
+    dims are documentation: for a graph of such a file, different sizes are a warning,
+    and an error only with `strict_shapes`.
     """
     host = host or host_in_use()
     return _compile_or_reuse(
-        graph, backend, device, fallback, host, options, None, seed
+        graph, backend, device, fallback, host, options, None, seed, strict_shapes
     )
 
 
@@ -72,6 +78,7 @@ def run(
     device: str | None = None,
     host: Host | None = None,
     seed: int | None = None,
+    strict_shapes: bool = False,
     **options: Any,
 ) -> dict[Any, Any]:
     """Run a graph on `feeds`; returns a dict of its results, in order.
@@ -79,7 +86,8 @@ def run(
     Feeds are a list in the order of the inputs, or a dict by name or by handle.
     `targets` are names of results or ops, ops, or values of the graph. Only what they
     need is run and fed, and they are the keys of the dict. With `seed`, random ops
-    without a seed of their own draw the same numbers in every run.
+    without a seed of their own draw the same numbers in every run. `strict_shapes` is
+    as for `compile`.
     """
     host = host or host_in_use()
     keys = None
@@ -93,7 +101,7 @@ def run(
         if isinstance(feeds, Mapping):
             feeds = feeds_by_key(feeds, lambda key: _key_in_part(key, source, memo))
     compiled = _compile_or_reuse(
-        graph, backend, device, fallback, host, options, keys, seed
+        graph, backend, device, fallback, host, options, keys, seed, strict_shapes
     )
     return compiled(feeds)
 
@@ -119,9 +127,16 @@ def _compile_or_reuse(
     options: Mapping[str, Any],
     keys: list[Any] | None,
     seed: int | None,
+    strict_shapes: bool,
 ) -> Compiled:
     """Compile a graph, or return the cached executable of an equal one."""
-    from amanda.backend import ExecutableCache, ValueLookup, cache_key
+    from amanda.backend import (
+        ExecutableCache,
+        SeparateDims,
+        ValueLookup,
+        cache_key,
+        shares_unchecked_dims,
+    )
 
     entry, device = _choose_backend(host, backend, device)
     made = load_backend(host, entry)
@@ -131,21 +146,29 @@ def _compile_or_reuse(
     if not host.listens(*_HEARD):
         loaded = id(made.backend)
         place = (entry.name, entry.source_text, loaded, device, repr(fallback))
-        key, alive = cache_key(graph, options, *place)
+        key, alive = cache_key(graph, options, *place, strict_shapes)
+
+    def compile_part(part: Graph) -> Compiled:
+        separate = None
+        if not strict_shapes and shares_unchecked_dims(part):
+            separate = SeparateDims(part, compile_separated)
+        return _compile_on_backend(
+            part, made, entry, device, fallback, host, options, separate
+        )
+
+    def compile_separated(part: Graph) -> Compiled:
+        return compile_part(separate_dims_on_host(part, host))
+
     kept: ExecutableCache = host.caches.setdefault("executables", ExecutableCache())
     compiled: Compiled | None = None if key is None else kept.get(key)
     if compiled is None:
-        compiled = _compile_on_backend(
-            graph, made, entry, device, fallback, host, options
-        )
+        compiled = compile_part(graph)
         if key is not None and not _keeps_state(compiled):
             kept.put(key, compiled, (made, alive))
     find = ValueLookup(
         (graph.digest() if key is None else key[0], compiled.digest),
         lambda other: _convert_for_backend(other, made, host),
-        lambda part: _compile_on_backend(
-            part, made, entry, device, fallback, host, options
-        ),
+        compile_part,
     )
     return compiled.again(keys, find, seed)
 
@@ -164,6 +187,7 @@ def _compile_on_backend(
     fallback: str | Sequence[str] | None,
     host: Host,
     options: Mapping[str, Any],
+    separate: SeparateDims | None,
 ) -> Compiled:
     """Convert and lower a graph for a backend, and compile it there."""
     from amanda.backend import Compiled, unsupported_ops_error
@@ -188,6 +212,7 @@ def _compile_on_backend(
         device=device,
         host=host,
         plugin=entry,
+        separate_dims=separate,
     )
     host.fire(
         "after_compile",

@@ -25,6 +25,7 @@ __all__ = [
     "expand_frontend_ops",
     "find_route_of_graph",
     "find_route_to_backend",
+    "separate_dims_on_host",
     "stable_on_host",
 ]
 
@@ -211,6 +212,17 @@ def stable_on_host(graph: Graph, host: Host) -> Graph:
     definitions = host.namespace_plugin(graph.namespace)
     with host.calling(definitions, "replacing formulas", PluginBrokenError):
         return stable_form(graph)
+
+
+def separate_dims_on_host(
+    graph: Graph, host: Host, memo: dict[Any, Any] | None = None
+) -> Graph:
+    """A copy whose inputs share no dims, typed by the graph's namespace."""
+    from amanda.backend import separate_dims
+
+    definitions = host.namespace_plugin(graph.namespace)
+    with host.calling(definitions, "inferring types", PluginBrokenError):
+        return separate_dims(graph, memo)
 
 
 def convert_along(

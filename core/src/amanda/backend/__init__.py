@@ -9,6 +9,12 @@ from __future__ import annotations
 
 from amanda.argument_checks import check_arguments
 from amanda.backend._compiled import Compiled
+from amanda.backend._dim_names import (
+    SeparateDims,
+    separate_dims,
+    shares_unchecked_dims,
+    warn_of_shared_dims,
+)
 from amanda.backend._executable_cache import ExecutableCache, cache_key
 from amanda.backend._fallback import (
     PlacementReport,
@@ -17,7 +23,12 @@ from amanda.backend._fallback import (
     split_graph,
     unsupported_ops_error,
 )
-from amanda.backend._feeds import feed_faults, feeds_by_key
+from amanda.backend._feeds import (
+    SharedDimError,
+    feed_error,
+    feed_faults,
+    feeds_by_key,
+)
 from amanda.backend._guarded import GuardedBackend
 from amanda.backend._implementations import (
     Implementation,
@@ -56,6 +67,8 @@ __all__ = [
     "Piece",
     "PlacementReport",
     "RandomStreams",
+    "SeparateDims",
+    "SharedDimError",
     "FeedSlot",
     "Implementation",
     "SplitExecutable",
@@ -68,16 +81,20 @@ __all__ = [
     "function_name",
     "implementation_lines",
     "input_dtypes",
+    "feed_error",
     "feed_faults",
     "feeds_by_key",
     "parameter_key",
     "partition",
     "random_streams",
     "refusals",
+    "separate_dims",
+    "shares_unchecked_dims",
     "split_graph",
     "unsupported_ops_error",
     "use_random_streams",
     "target_of",
+    "warn_of_shared_dims",
 ]
 
 check_arguments(globals())

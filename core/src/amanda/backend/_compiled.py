@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from amanda.argument_checks import argument_check, checks_itself
-from amanda.backend._feeds import Feeds
+from amanda.backend._dim_names import SeparateDims, warn_of_shared_dims
+from amanda.backend._feeds import Feeds, SharedDimError
 from amanda.backend._protocols import Executable, FeedSlot, Key
 from amanda.backend._random_streams import (
     RandomStreams,
@@ -64,6 +65,7 @@ class Compiled:
         host: EventSource | None = None,
         find: Finding | None = None,
         plugin: Plugin | None = None,
+        separate_dims: SeparateDims | None = None,
     ) -> None:
         self.backend = backend
         self.device = device
@@ -97,6 +99,10 @@ class Compiled:
         """Streams of random numbers; None for those of the surrounding call."""
         self._before: RandomStreams | None = None
         """The streams before the last call."""
+        has_state = self.executable_attribute("state") is not None
+        self._separate_dims = None if has_state else separate_dims
+        """What runs feeds whose sizes differ for one dim, where that is allowed."""
+        self._with_separate_dims: Compiled | None = None
 
     @checks_itself
     def __call__(
@@ -132,7 +138,12 @@ class Compiled:
         """Run on feeds that may be invalid, and fire the events of a run."""
         _check_call(self, feeds, out)
         host, fire = self._host, self._fire
-        bound = self._feeds.bind(feeds)
+        try:
+            bound = self._feeds.bind(feeds)
+        except SharedDimError as error:
+            if self._separate_dims is None:
+                raise
+            return self._call_with_separate_dims(self._separate_dims, error, feeds, out)
         if self._refs:
             bound = with_cells(bound, self._refs)
         if self._files:
@@ -165,6 +176,24 @@ class Compiled:
         self._fire = host.fire if host.listens() else None
         self._revision = revision
 
+    def _call_with_separate_dims(
+        self,
+        separate: SeparateDims,
+        error: SharedDimError,
+        feeds: Mapping[Any, Any] | Sequence[Any],
+        out: Mapping[Any, Any] | None,
+    ) -> dict[Any, Any]:
+        """Run on feeds whose sizes differ for one dim; warns the first time."""
+        other = self._with_separate_dims
+        if other is None:
+            warn_of_shared_dims(error)
+            other = separate.executable().again(self._keys, self._find)
+            other._streams = self._streams
+            self._with_separate_dims = other
+        results = other(feeds, out)
+        self._last, self._before = other._last, other._before
+        return results
+
     def check_files(self) -> None:
         """Raise FormatError if a file whose memory a call reads was written to."""
         for file in getattr(self.executable, "mapped_files", self._files):
@@ -186,6 +215,8 @@ class Compiled:
         twin._keys = self._slots if keys is None else list(keys)
         twin._find, twin._last = find, None
         twin._streams = RandomStreams(seed)
+        twin._before = twin._streams.copy()
+        twin._with_separate_dims = None
         return twin
 
     def _feed_key(self, key: Any) -> Any:

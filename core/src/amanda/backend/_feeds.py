@@ -18,12 +18,14 @@ from amanda.types import (
     MapType,
     SequenceType,
     Shape,
+    Sym,
     TensorType,
     TupleType,
     Type,
+    evaluate,
 )
 
-__all__ = ["Feeds", "feed_faults", "feeds_by_key"]
+__all__ = ["Feeds", "SharedDimError", "feed_error", "feed_faults", "feeds_by_key"]
 
 _LISTS = (list, tuple)
 _FORM = attrgetter("dtype", "shape")
@@ -32,6 +34,10 @@ _HOLDERS: tuple[tuple[type[Type], type, str], ...] = (
     (TupleType, tuple, "a tuple"),
     (MapType, dict, "a dict"),
 )
+
+
+class SharedDimError(UsageError):
+    """Feeds that have several sizes for one symbolic dim, and are otherwise valid."""
 
 
 class Feeds:
@@ -102,8 +108,9 @@ class Feeds:
         if in_order and self._are_as_before(values):
             return dict(zip(self._keys, values, strict=True))
         problems += _feed_fault(self.slots, given)
-        if problems:
-            raise self._feed_error(problems)
+        conflicts = shared_dim_faults(self.slots, given)
+        if problems or conflicts:
+            raise feed_error(self.slots, problems, conflicts)
         forms = [_describe_array(value) for value in values]
         self._forms = None if None in forms else forms  # type: ignore[assignment]
         return dict(zip(self._keys, values, strict=True))
@@ -120,14 +127,21 @@ class Feeds:
             )
         if len(feeds) != self._count:
             number = "1 value is" if len(feeds) == 1 else f"{len(feeds)} values are"
-            raise self._feed_error([f"{number} fed"])
+            raise feed_error(self.slots, [f"{number} fed"])
         return dict(zip(self._keys, feeds, strict=True))
 
-    def _feed_error(self, problems: list[str]) -> UsageError:
-        inputs = ", ".join(map(str, self.slots)) or "nothing"
-        return UsageError(
-            "the feeds do not match the graph", expected=inputs, problems=problems
-        )
+
+def feed_error(
+    slots: Iterable[FeedSlot], problems: Sequence[str], conflicts: Sequence[str] = ()
+) -> UsageError:
+    """The error for feeds; `conflicts` are different sizes of shared dims."""
+    inputs = ", ".join(map(str, slots)) or "nothing"
+    kind = UsageError if problems else SharedDimError
+    return kind(
+        "the feeds do not match the graph",
+        expected=inputs,
+        problems=[*problems, *conflicts],
+    )
 
 
 def feeds_by_key(
@@ -143,12 +157,13 @@ def feeds_by_key(
     return given
 
 
-def feed_faults(slots: Sequence[FeedSlot], given: Mapping[Any, Any]) -> list[str]:
-    """The faults of feeds, some of which may be missing."""
-    return [
-        *_unknown_feeds(given, [slot.key for slot in slots]),
-        *_feed_fault(slots, given),
-    ]
+def feed_faults(
+    slots: Sequence[FeedSlot], given: Mapping[Any, Any]
+) -> tuple[list[str], list[str]]:
+    """The faults of feeds, some of which may be missing: of each, and shared dims."""
+    unknown = _unknown_feeds(given, [slot.key for slot in slots])
+    faults = [*unknown, *_feed_fault(slots, given)]
+    return faults, shared_dim_faults(slots, given)
 
 
 def _describe_array(value: Any) -> tuple[Any, Any] | None:
@@ -171,7 +186,6 @@ def _unknown_feeds(given: Iterable[Any], keys: Sequence[Key]) -> Iterator[str]:
 
 def _feed_fault(slots: Iterable[FeedSlot], given: Mapping[Any, Any]) -> Iterator[str]:
     """Feeds whose shape or dtype differs from that of their input."""
-    sizes: dict[object, tuple[int, Key]] = {}
     for slot in slots:
         if slot.key not in given:
             continue
@@ -182,9 +196,50 @@ def _feed_fault(slots: Iterable[FeedSlot], given: Mapping[Any, Any]) -> Iterator
         elif not isinstance(shape, tuple):
             continue
         else:
-            wrong = _wrong_type(slot.type, value) or _wrong_shape(slot, shape, sizes)
+            wrong = _wrong_type(slot.type, value) or _wrong_shape(slot.type, shape)
         if wrong:
             yield f"{slot.key!r} is {wrong}"
+
+
+def shared_dim_faults(slots: Iterable[FeedSlot], given: Mapping[Any, Any]) -> list[str]:
+    """Feeds with another size of a symbolic dim than those before them, one by one.
+
+    An expression is compared with its value where all its symbols have sizes."""
+    rows = [row for slot in slots for row in _symbolic_dims(slot, given)]
+    sizes: dict[object, tuple[int, Key]] = {}
+    for slot, _, dim, size in rows:
+        sizes.setdefault(dim.key, (size, slot.key))
+    faults: dict[Key, str] = {}
+    for slot, shape, dim, size in rows:
+        symbols = sorted(dim.free, key=str)
+        are_known = all(symbol.key in sizes for symbol in symbols)
+        known = {each: sizes[each.key] for each in (symbols if are_known else [dim])}
+        wanted = _value_of(dim, known) if are_known else sizes[dim.key][0]
+        if wanted not in (size, None):
+            where = ", ".join(f"{d} is {n} by {key!r}" for d, (n, key) in known.items())
+            has = _has_shape(shape, slot.type.shape)  # type: ignore[union-attr]
+            faults.setdefault(slot.key, f"{slot.key!r} is {has} where {where}")
+    return list(faults.values())
+
+
+def _value_of(dim: Sym, known: Mapping[Sym, tuple[int, Key]]) -> int | None:
+    """The value of an expression; None where its symbols cannot have these values."""
+    try:
+        return evaluate(dim, {symbol: size for symbol, (size, _) in known.items()})
+    except AmandaError:
+        return None
+
+
+def _symbolic_dims(
+    slot: FeedSlot, given: Mapping[Any, Any]
+) -> Iterator[tuple[FeedSlot, tuple[int, ...], Sym, int]]:
+    """The symbolic dims of an input, with the shape and the sizes of its feed."""
+    shape = getattr(given.get(slot.key), "shape", None)
+    wanted = slot.type.shape if isinstance(slot.type, TensorType) else Shape(None)
+    if wanted.has_rank and isinstance(shape, tuple) and len(shape) == wanted.rank:
+        for dim, size in zip(wanted, shape, strict=True):
+            if isinstance(dim, Sym):
+                yield slot, shape, dim, size
 
 
 def _wrong_holder(wanted: Type | None, value: Any) -> str:
@@ -203,23 +258,15 @@ def _wrong_type(wanted: Any, value: Any) -> str:
     return f"{got}, not {wanted.dtype}" if known and got is not wanted.dtype else ""
 
 
-def _wrong_shape(
-    slot: FeedSlot, shape: Sequence[int], sizes: dict[object, tuple[int, Key]]
-) -> str:
-    wanted = slot.type.shape  # type: ignore[union-attr]
+def _wrong_shape(type_: TensorType, shape: Sequence[int]) -> str:
+    wanted = type_.shape
     if not wanted.has_rank:
         return ""
-    if wanted.rank != len(shape):
-        return _has_shape(shape, wanted)
-    for dim, size in zip(wanted.dims, shape, strict=True):
-        if isinstance(dim, int):
-            if dim != size:
-                return _has_shape(shape, wanted)
-            continue
-        before, key = sizes.setdefault(dim.key, (size, slot.key))
-        if before != size:
-            return f"{_has_shape(shape, wanted)} where {dim} is {before} by {key!r}"
-    return ""
+    fits = wanted.rank == len(shape) and all(
+        isinstance(dim, Sym) or dim == size
+        for dim, size in zip(wanted.dims, shape, strict=True)
+    )
+    return "" if fits else _has_shape(shape, wanted)
 
 
 def _has_shape(shape: Sequence[int], wanted: Shape) -> str:

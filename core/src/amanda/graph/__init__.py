@@ -11,6 +11,7 @@ from amanda.graph._bulk import bulk, snap
 from amanda.graph._check import constant_fault, content_faults, is_version
 from amanda.graph._clone import copy_ops
 from amanda.graph._contents import KEEP, Entry
+from amanda.graph._dim_names import UNCHECKED_DIM_NAMES, input_dims, shares_dims
 from amanda.graph._graph import Graph
 from amanda.graph._op import CONSTANT, CORE, Change, Op, Provenance
 from amanda.graph._port import (
@@ -45,12 +46,15 @@ __all__ = [
     "Parameter",
     "Provenance",
     "TracedValue",
+    "UNCHECKED_DIM_NAMES",
     "ValueLike",
     "bulk",
     "constant_fault",
     "content_faults",
     "copy_ops",
+    "input_dims",
     "is_version",
+    "shares_dims",
     "snap",
     "value_port",
 ]

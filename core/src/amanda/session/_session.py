@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from amanda.api.compilation import compile, copy_for_backend
+from amanda.api.conversion import separate_dims_on_host
 from amanda.backend import (
     FeedSlot,
     Key,
+    SharedDimError,
     fed_parameter,
+    feed_error,
     feed_faults,
     feeds_by_key,
     parameter_key,
+    shares_unchecked_dims,
     target_of,
+    warn_of_shared_dims,
 )
 from amanda.errors import UsageError
 from amanda.graph import Graph, Parameter
@@ -29,6 +36,8 @@ if TYPE_CHECKING:
     from amanda.host import Host
 
 __all__ = ["NonFiniteValue", "RunStatistics", "Session"]
+
+Plan = TypeVar("Plan")
 
 PARTS: Final = 64
 """Maximal number of parts; each is compiled, and its values are cached."""
@@ -74,7 +83,7 @@ class Session:
 
     It caches feeds, targets, and the values where subgraphs that depend on different
     feeds meet. Ops with effects run whenever they are needed. The session has a copy of
-    the graph; `update` applies changes.
+    the graph; `update` applies changes. `strict_shapes` is as for `amanda.compile`.
 
     Several threads may call a session; its calls are serialized. `steps` ends with an
     error if the session is used otherwise before its last step.
@@ -87,9 +96,12 @@ class Session:
         device: str | None = None,
         *,
         host: Host | None = None,
+        strict_shapes: bool = False,
         **options: Any,
     ) -> None:
         self._lock = RLock()
+        self._strict_shapes = strict_shapes
+        self._has_separate_dims = False
         self._changes = 0  # of feeds and values; `steps` must not miss one
         self._place = (backend, device)
         self._host = host or host_in_use()
@@ -109,12 +121,19 @@ class Session:
         dropped."""
         with self._lock:
             self._changes += 1
+            self._has_separate_dims = False
             self._update(self._source if graph is None else graph)
 
     def _update(self, graph: Graph) -> None:
         self._source = graph
-        self._graph, self._twins = copy_for_backend(
-            self._source, self._place[0], self._host
+        memo: dict[Any, Any] = {}
+        if self._has_separate_dims:
+            graph = separate_dims_on_host(graph, self._host, memo)
+        self._graph, twins = copy_for_backend(graph, self._place[0], self._host)
+        self._twins = (
+            {port: twins[copy] for port, copy in memo.items() if copy in twins}
+            if memo
+            else twins
         )
         self._keys = {
             p: p.index if p.name is None else p.name for p in self._graph.parameters
@@ -145,26 +164,50 @@ class Session:
 
         Omitted feeds keep their last value."""
         with self._lock:
-            return self._run_targets(targets, feeds)
+            return self._run_targets(None if targets is None else [*targets], feeds)
 
     def _run_targets(
         self,
         targets: Iterable[str | Op | OutputPort] | None,
         feeds: Mapping[Any, Any] | Sequence[Any],
     ) -> dict[Any, Any]:
-        named = self._resolve_targets(targets)
-        self._feed(feeds)
         before = self._shelf.compiled
-        ports = list(dict.fromkeys(named.values()))
-        here = sum(self._is_there(port) for port in ports)
-        effects = self._effects if targets is None else ()
-        parts = self._plan_parts([p for p in ports if not self._is_there(p)], effects)
+        named, here, parts = self._with_valid_dims(
+            lambda: self._plan_run(targets, feeds)
+        )
         for part in parts:
             self._run(part)
         ops = sum(len(part.ops) for part in parts)
         made = self._shelf.compiled - before
         self.last = RunStatistics(ops, len(parts), made, here)
         return {key: copy_value(self._value(port)) for key, port in named.items()}
+
+    def _plan_run(
+        self,
+        targets: Iterable[str | Op | OutputPort] | None,
+        feeds: Mapping[Any, Any] | Sequence[Any],
+    ) -> tuple[dict[Any, OutputPort], int, list[SessionPart]]:
+        """The values of targets, how many are cached, and the parts to run."""
+        named = self._resolve_targets(targets)
+        self._feed(feeds)
+        ports = list(dict.fromkeys(named.values()))
+        here = sum(self._is_there(port) for port in ports)
+        effects = self._effects if targets is None else ()
+        wanted = [p for p in ports if not self._is_there(p)]
+        return named, here, self._plan_parts(wanted, effects)
+
+    def _with_valid_dims(self, plan: Callable[[], Plan]) -> Plan:
+        """A plan of a run, with separate dims where feeds differ in a shared one."""
+        try:
+            return plan()
+        except SharedDimError as error:
+            is_strict = self._strict_shapes or self._has_separate_dims
+            if is_strict or not shares_unchecked_dims(self._source):
+                raise
+            warn_of_shared_dims(error)
+        self._has_separate_dims = True
+        self._update(self._source)
+        return plan()
 
     def _resolve_targets(
         self, targets: Iterable[str | Op | OutputPort] | None
@@ -228,13 +271,9 @@ class Session:
         self, feeds: Mapping[Any, Any], ports: Iterable[OutputPort]
     ) -> None:
         slots = [FeedSlot(self._keys[port], port.type) for port in ports]  # type: ignore[index]
-        problems = feed_faults(slots, feeds)
-        if problems:
-            raise UsageError(
-                "the feeds do not match the graph",
-                expected=", ".join(map(str, slots)) or "nothing",
-                problems=problems,
-            )
+        problems, conflicts = feed_faults(slots, feeds)
+        if problems or conflicts:
+            raise feed_error(slots, problems, conflicts)
 
     def _is_there(self, port: OutputPort) -> bool:
         return (
@@ -334,8 +373,14 @@ class Session:
                 "inputs that are needed have no feed",
                 problems=[f"no feed for {key!r}" for key in missing],
             )
-        held = {self._keys[p]: self._fed[self._keys[p]].kept for p in read}
-        self._expect_fit(held, read)
+        mask = reduce(or_, (self._masks[op] for op in found), 0)
+        used = [p for p in self._graph.parameters if mask & self._bits[p] or p in read]
+        fed = {
+            key: self._fed[key].kept
+            for p in used
+            if (key := self._keys[p]) in self._fed
+        }
+        self._expect_fit(fed, used)
         return [op for op in self._graph if op in found]
 
     def _cut(
@@ -398,7 +443,8 @@ class Session:
         block: int,
     ) -> Iterator[tuple[Op, list[Any]]]:
         with self._lock:
-            rows = self._step_rows(targets, feeds, block)
+            targets = None if targets is None else list(targets)
+            rows = self._with_valid_dims(lambda: self._step_rows(targets, feeds, block))
             changes = self._changes
         for row in rows:
             with self._lock:

@@ -8,7 +8,7 @@ never raises; an anonymous dim equals only itself. `amanda.types.parse_type` par
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, Final, TypeAlias
@@ -57,6 +57,15 @@ class Type:
     def depth(self) -> int:
         """The nesting depth; 1 for a type without parts."""
         return 1
+
+    def map_dims(self, change: Callable[[Sym], Dim]) -> Type:  # noqa: ARG002
+        """Apply a function to every symbolic dim; content with symbols is dropped.
+
+        >>> n = Sym.named("n")
+        >>> SequenceType(TensorType("int8", [n])).map_dims(lambda dim: dim + 1)
+        sequence<int8[n+1]>
+        """
+        return self
 
     def text(self, symbols: Symbols | None = None) -> str:
         """The text; `symbols` numbers anonymous dims."""
@@ -121,6 +130,12 @@ class TensorType(Type):
     def elements(self) -> tuple[Dim, ...] | None:
         """The known content in row-major order; None if it is unknown."""
         return None if self.value is None else tuple(_flatten(self.value))
+
+    def map_dims(self, change: Callable[[Sym], Dim]) -> TensorType:
+        content = self.value
+        if any(isinstance(dim, Sym) for dim in self.elements or ()):
+            content = None
+        return TensorType(self.dtype, self.shape.map(change), self.axes, content)
 
     def text(self, symbols: Symbols | None = None) -> str:
         dtype = "?" if self.dtype is unknown else str(self.dtype)
@@ -295,6 +310,12 @@ class _CompositeType(Type):
     def depth(self) -> int:
         return self._depth
 
+    def map_dims(self, change: Callable[[Sym], Dim]) -> Type:
+        return self._with_parts([part.map_dims(change) for part in self._parts])
+
+    def _with_parts(self, parts: Sequence[Type]) -> Type:
+        return type(self)(*parts)
+
     def text(self, symbols: Symbols | None = None) -> str:
         return f"{self.keyword}<{', '.join(p.text(symbols) for p in self._parts)}>"
 
@@ -361,6 +382,9 @@ class TupleType(_CompositeType):
     def items(self) -> tuple[Type, ...]:
         return self._parts
 
+    def _with_parts(self, parts: Sequence[Type]) -> TupleType:
+        return TupleType(parts)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (TupleType, (self._parts,))
 
@@ -396,6 +420,9 @@ class MapType(_CompositeType):
         return self.key == other.key and self._parts == other._parts
 
     __hash__ = _CompositeType.__hash__
+
+    def _with_parts(self, parts: Sequence[Type]) -> MapType:
+        return MapType(self.key, parts[-1])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (MapType, (self.key, self.value))

@@ -15,9 +15,12 @@ __all__ = [
     "fallback_option",
     "parse_backend_options",
     "parse_options_per_backend",
+    "strict_shapes_option",
 ]
 
-_NOT_OPTIONS: Final = ("graph", "feeds", "targets", "backend", "fallback", "host")
+_NOT_OPTIONS: Final = (
+    "graph", "feeds", "targets", "backend", "fallback", "host", "strict_shapes",
+)  # fmt: skip
 """Arguments of `amanda.run` that are not options of a backend."""
 _TRUTH: Final = {"true": True, "false": False}
 _FORM: Final = "NAME=VALUE"
@@ -38,6 +41,14 @@ fallback_option = click.option(
     help="A backend for the ops that the chosen one does not support; may be repeated.",
 )
 """Backends that run what the chosen one does not support."""
+
+strict_shapes_option = click.option(
+    "--strict-shapes",
+    is_flag=True,
+    help="Refuse inputs that differ in the size of one symbolic dim, also where the "
+    "format of the model has dim names as documentation only.",
+)
+"""Checks sizes of dims by name for models of every format."""
 
 
 def parse_backend_options(

@@ -13,6 +13,7 @@ from amanda.cli.inputs.backend_options import (
     backend_label,
     fallback_option,
     parse_options_per_backend,
+    strict_shapes_option,
 )
 from amanda.cli.inputs.feeds import feed_options, read_feeds
 from amanda.cli.inputs.model import open_model
@@ -65,6 +66,7 @@ class ResultDifference(NamedTuple):
 @click.option("--format", "form", help="The format of FILE; default: detected.")
 @click.option("--rtol", type=float, default=1e-4, show_default=True)
 @click.option("--atol", type=float, default=1e-5, show_default=True)
+@strict_shapes_option
 @feed_options
 def command(
     file: str,
@@ -75,6 +77,7 @@ def command(
     form: str | None,
     rtol: float,
     atol: float,
+    strict_shapes: bool,
     **given: Any,
 ) -> Answer:
     """Run FILE with the same feeds on each backend, and compare the results.
@@ -94,7 +97,8 @@ def command(
     sides = [ComparedBackend(*each) for each in zip(backends, told, strict=True)]
     graph, form = open_model(file, form)
     feeds = read_feeds(graph, **given)
-    reference, *others = _results(file, graph, feeds, sides, fallback)
+    common = {"fallback": fallback or None, "strict_shapes": strict_shapes}
+    reference, *others = _results(file, graph, feeds, sides, common)
     found = [
         (side, key, compare_arrays(results[key], wanted, rtol, atol))
         for side, results in zip(sides[1:], others, strict=True)
@@ -108,7 +112,7 @@ def _results(
     graph: Graph,
     feeds: Mapping[Any, Any],
     sides: Sequence[ComparedBackend],
-    fallback: Sequence[str],
+    common: Mapping[str, Any],
 ) -> list[dict[Any, Any]]:
     """The results of each backend. All compile before any runs, so that an invalid
     option is found early."""
@@ -117,9 +121,7 @@ def _results(
     compiled = []
     for side in sides:
         with show_progress(f"compiling {file} for {side}"), _named_in_errors(side):
-            compiled.append(
-                compile(graph, side.backend, fallback=fallback or None, **side.options)
-            )
+            compiled.append(compile(graph, side.backend, **common, **side.options))
     found = []
     for side, each in zip(sides, compiled, strict=True):
         with show_progress(f"running {file} on {side}"), _named_in_errors(side):

@@ -12,6 +12,7 @@ from amanda.cli.inputs.backend_options import (
     backend_option,
     fallback_option,
     parse_backend_options,
+    strict_shapes_option,
 )
 from amanda.cli.inputs.feeds import feed_options, read_feeds, summarize_value
 from amanda.cli.inputs.model import open_model
@@ -47,6 +48,7 @@ __all__ = ["command"]
     help="The seed of random ops that have none; default: another in every run.",
 )
 @click.option("--save", metavar="FILE.npz", help="Write the results to this file.")
+@strict_shapes_option
 @feed_options
 def command(
     file: str,
@@ -59,6 +61,7 @@ def command(
     distributed: bool,
     seed: int | None,
     save: str | None,
+    strict_shapes: bool,
     **given: Any,
 ) -> Answer:
     """Run FILE and print the results.
@@ -77,7 +80,13 @@ def command(
         told.setdefault("distributed", True)
     told.setdefault("seed", seed)
     with show_progress(f"running {file}"):
-        compiled = compile(graph, backend, fallback=fallback or None, **told)
+        compiled = compile(
+            graph,
+            backend,
+            fallback=fallback or None,
+            strict_shapes=strict_shapes,
+            **told,
+        )
         results = compiled(feeds)
     if save is not None:
         _save_results(save, results)

@@ -13,7 +13,14 @@ from typing import Any, Final
 
 from amanda.errors import FormatError
 from amanda.formatkit import UNKNOWN_FIELDS, Span, join_spans, raise_at
-from amanda.graph import Graph, Op, OutputPort, bulk
+from amanda.graph import (
+    UNCHECKED_DIM_NAMES,
+    Graph,
+    Op,
+    OutputPort,
+    bulk,
+    shares_dims,
+)
 from amanda.types import uint8
 from amanda_onnx.domains import DEFAULT, function_key, namespace_of, opset_of
 from amanda_onnx.format.attribute_reader import AttributeReader
@@ -66,6 +73,8 @@ class ModelReader:
         ]
         self.waiting.append((GraphReader(self, root, None, 0), fields["graph"]))
         self._bodies()
+        if shares_dims(root):
+            root.attrs[UNCHECKED_DIM_NAMES] = True
         for graph, span in functions:
             self.imports = graph.imports or root.imports
             self._function(GraphReader(self, graph, None, span[0]), span)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from amanda.errors import AmandaError, FormatError, LimitError
 from amanda.files import lock_folder, new_file
 from amanda.formatkit import MessageChunks, ModelNames, NameScope, encode_varint
-from amanda.graph import CONSTANT, Graph, OutputPort, bulk
+from amanda.graph import CONSTANT, UNCHECKED_DIM_NAMES, Graph, OutputPort, bulk
 from amanda.tensors import Tensor
 from amanda.types import Type
 from amanda_onnx.domains import DEFAULT, IR_OF_OPSET, domain_of
@@ -172,7 +172,7 @@ class ModelWriter:
         return max(own, _IR_FUNCTIONS) if self.root.functions else own
 
     def _refuse_attrs(self, graph: Graph) -> None:
-        known = (NOTES_KEY, MODEL_KEY)
+        known = (NOTES_KEY, MODEL_KEY, UNCHECKED_DIM_NAMES)
         strange = (
             [key for key in graph.attrs if key not in known] if graph.has_attrs else []
         )
