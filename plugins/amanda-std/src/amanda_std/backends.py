@@ -53,6 +53,7 @@ from amanda_std.ops.nn.convolution import (
 from amanda_std.ops.nn.convolution import transposed_geometry as transposed_windows
 from amanda_std.ops.nn.convolution import window_slice as window_slices
 from amanda_std.ops.nn.pooling import pooled_sizes as pooled_sizes
+from amanda_std.ops.nn.pooling import replace_nan as replace_nan
 from amanda_std.passes.data_movement import full_permutation, inverse_permutation
 from amanda_std.passes.drop import drop
 from amanda_std.passes.fold import MAX_FOLDED_BYTES
@@ -127,4 +128,5 @@ __all__ = [
     "why_no_kernel",
     "window_counts",
     "window_slices",
+    "replace_nan",
 ]

@@ -39,6 +39,7 @@ _FOR_JAX_ARRAYS: Final[KernelTable] = {
     "pad": array_ops.pad,
     "astype": array_ops.astype,
     "divide": array_ops.divide,
+    "sign": array_ops.sign,
     "softmax": array_ops.softmax,
     "log_softmax": array_ops.log_softmax,
     "einsum": linear_algebra.einsum,

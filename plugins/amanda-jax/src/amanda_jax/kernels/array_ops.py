@@ -53,6 +53,12 @@ def is_nonzero(x: Any) -> Any:
     return (lax.bitcast_convert_type(x, _BITS[x.dtype.name]) << 1) != 0
 
 
+def sign(x: Any) -> Any:
+    """The sign of XLA keeps that of zeros; everybody else returns 0."""
+    y = OPS["sign"].function(x)
+    return jnp.where(y == 0, jnp.zeros((), y.dtype), y)
+
+
 def astype(x: Any, *, dtype: Any) -> Any:
     """XLA saturates small integers; everybody else wraps around."""
     target = dtype.numpy

@@ -189,7 +189,8 @@ def _select_boxes(
         overlap_ratio = jnp.where(
             is_overlapping, overlap_area / jnp.where(is_overlapping, total, 1), 0
         )
-        candidates = (candidates & (overlap_ratio <= max_overlap)).at[best].set(False)
+        kept = ~(overlap_ratio > max_overlap)  # all if it is NaN
+        candidates = (candidates & kept).at[best].set(False)
         return candidates, selected.at[best].set(True), count + 1
 
     nothing = jnp.zeros(scores.shape, bool)

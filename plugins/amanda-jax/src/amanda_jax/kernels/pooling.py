@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -15,6 +16,7 @@ from amanda_std.backends import (
     explicit_padding,
     per_axis,
     pooled_sizes,
+    replace_nan,
 )
 
 Pads = list[tuple[int, int]]
@@ -94,7 +96,8 @@ def max_pool(
     layout: str,
 ) -> Any:  # fmt: skip
     windows = _Windows(x, window, strides, padding, dilations, ceil, layout)
-    return windows.reduce(x, np.asarray(dtype_bound(x.dtype, True), x.dtype), lax.max)
+    low = np.asarray(dtype_bound(x.dtype, True), x.dtype)
+    return windows.reduce(replace_nan(x), low, lax.max)
 
 
 def avg_pool(
@@ -103,4 +106,5 @@ def avg_pool(
 ) -> Any:  # fmt: skip
     windows = _Windows(x, window, strides, padding, dilations, ceil, layout)
     total = windows.reduce(x, np.asarray(0, x.dtype), lax.add)
+    total = jnp.where(total == 0, jnp.zeros((), x.dtype), total)  # never -0
     return total / windows.counts(x.dtype, count_pads)

@@ -133,11 +133,12 @@ def in_float32(function: Callable[..., Any], *args: Any, **attrs: Any) -> Any:
     computed in float32.
 
     numpy promotes Python numbers differently for extension dtypes, and a result that
-    is rounded once is more accurate."""
+    is rounded once is more accurate. Beside arrays of another library, whose elements
+    stay small, those of numpy do too."""
     small = [
         a.dtype for a in args if isinstance(a, _NUMPY[:2]) and is_small_float(a.dtype)
     ]
-    if not small:
+    if not small or not all_numpy(args):
         return function(*args, **attrs)
     single = np.dtype("float32")
     wide = [

@@ -20,11 +20,12 @@ def read_nll_loss(x: Any, target: Any, weight: Any = None, *, reduction: str = "
     picked = ops.gather_elements(x, ops.expand_dims(labels, (1,)), axis=1)
     loss = ops.negative(ops.squeeze(picked, (1,)))
     weights = None if weight is None else ops.gather(weight, labels)
-    if mask is not None:
-        ones = ops.astype(mask, dtype=x.dtype)
-        weights = ones if weights is None else weights * ones
     if weights is not None:
         loss = loss * weights
+    if mask is not None:  # products with 0 would be NaN for infinities
+        loss = ops.where(mask, loss, 0.0)
+        counts = ops.astype(mask, dtype=x.dtype) if weights is None else weights
+        weights = ops.where(mask, counts, 0.0)
     expect(rank > 1, "scores without a class axis")
     if reduction == "none":
         return loss

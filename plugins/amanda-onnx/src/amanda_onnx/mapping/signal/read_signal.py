@@ -152,9 +152,8 @@ def _dynamic_mel_weights(bins: Any, length: Any, rate: Any, low: Any, high: Any)
     rising = (at - left) / ops.where(flat, 1.0, top - left)
     rising = ops.where(flat, ops.astype(ops.equal(at, top), dtype="float64"), rising)
     falling = (right - at) / ops.where(ops.equal(right, top), 1.0, right - top)
-    zero = falling * 0.0
     is_falling = ops.logical_and(ops.greater(at, top), ops.less(at, right))
-    falling = ops.where(is_falling, falling, zero)
+    falling = ops.where(is_falling, falling, 0.0)
     # At the top both sides are 1.
     is_rising = ops.logical_and(ops.greater_equal(at, left), ops.less_equal(at, top))
     return ops.where(is_rising, rising, falling)

@@ -270,8 +270,8 @@ def clip(x: Real, low: Real | None = None, high: Real | None = None) -> Real:
     """Clamp x to the range [low, high]; `high` wins if low > high"""
     np_ = xp(x)
     if low is not None:
-        x = np_.maximum(x, low)
-    return x if high is None else np_.minimum(x, high)
+        x = np_.maximum(low, x)  # of equal ones the second: a zero keeps its sign
+    return x if high is None else np_.minimum(high, x)
 
 
 @clip.gradient

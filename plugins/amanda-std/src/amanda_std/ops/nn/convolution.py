@@ -156,8 +156,7 @@ def channels_first(
     n, (out, inner, *kernel) = x.ndim - 2, w.shape
     s, d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
     pads = resolve_padding(padding, x.shape[2:], kernel, s, d)
-    if any(map(any, pads)):
-        x = np.pad(x, [(0, 0), (0, 0), *pads])
+    x = pad_or_crop(x, pads)
     size = output_sizes(x.shape[2:], kernel, s, None, d)
     if inner == 1 and out == groups:
         return _depthwise(x, w, s, d, size)
@@ -169,8 +168,17 @@ def channels_first(
         columns = _im2col(x, kernel, s, d).reshape(
             batch, groups, inner * prod(kernel), prod(size)
         )
-    y = w.reshape(groups, out // groups, -1) @ columns
+    y = w.reshape(groups, out // groups, inner * prod(kernel)) @ columns
     return y.astype(w.dtype, copy=False).reshape(batch, out, *size)
+
+
+def pad_or_crop(x: Any, pads: Any) -> Any:
+    """Pad the last axes with zeros; negative numbers crop."""
+    full = [(0, 0)] * (x.ndim - len(pads)) + list(pads)
+    cuts = zip(x.shape, full, strict=True)
+    x = x[tuple(slice(max(-a, 0), max(n + min(b, 0), 0)) for n, (a, b) in cuts)]
+    grow = [(max(a, 0), max(b, 0)) for a, b in full]
+    return np.pad(x, grow) if any(map(any, grow)) else x
 
 
 def _im2col(x: Any, kernel: Any, strides: Any, dilations: Any) -> Any:
@@ -344,8 +352,7 @@ def conv_transpose(
             for a, r in zip(at, rows, strict=True)
         )
         y[(..., *cut)] += spread.reshape(batch, out * groups, *spatial)
-    ends = zip(full, rows, strict=True)
-    y = y[(..., *(slice(r[3][0], m - r[3][1]) for m, r in ends))]
+    y = pad_or_crop(y, [(-a, -b) for _, _, _, (a, b), *_ in rows])
     if b is not None:
         y = y + b.reshape(-1, *(1,) * len(kernel))
     return y.transpose(_inverse_permutation(order))

@@ -11,7 +11,14 @@ import numpy as np
 from amanda_std.engine.annotations import Array, Index, Real, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array
-from amanda_std.ops.math.arithmetic import add, floor_divide, multiply, remainder
+from amanda_std.ops.math.arithmetic import (
+    add,
+    floor_divide,
+    multiply,
+    remainder,
+    where,
+)
+from amanda_std.ops.math.comparison import isnan
 from amanda_std.ops.math.reduction import argmax, extreme_identity, max_
 from amanda_std.ops.nn.convolution import Pairs
 from amanda_std.ops.nn.sliding_windows import (
@@ -41,13 +48,15 @@ def max_pool_with_indices(
     padding: Pairs | str | None = None, dilations: tuple[int, ...] | None = None,
     ceil: bool = False, whole_tensor: bool = False, column_major: bool = False,
 ) -> tuple[Real, Index]:  # fmt: skip
-    """Max pooling of NC* data, with the index of each maximum
+    """Max pooling of NC* data, with the index of each maximum, which NaN never is
 
     Indices are flat over the spatial axes, or over the whole tensor if `whole_tensor`;
     `column_major`: the first of these axes varies fastest."""
     cut = SlidingWindows(x.shape[2:], window, strides, padding, dilations, ceil)
     cut = cut.clip_to_data()
     fill = scalar_like(extreme_identity(dtype_of(x).numpy, True), x)
+    if dtype_of(x).kind == "float":
+        x = where(isnan(x), fill, x)
     seen = _flatten_window(extract_windows(x, cut, fill, ceil), cut)
     best = argmax(seen, -1)
     n = len(cut.window)

@@ -11,6 +11,7 @@ import numpy as np
 from amanda.errors import InvalidTypeError
 from amanda.types import Shape, TensorType, minimum
 from amanda_std.engine.annotations import Floating, Real
+from amanda_std.engine.arrays import is_small_float, xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.engine.values import dims_of
@@ -94,15 +95,25 @@ def _windows_of(
     return axis_windows(spatial, window, s, pads, d, size)
 
 
+def replace_nan(x: Any) -> Any:
+    """NaN replaced by the identity of maxima."""
+    if x.dtype.kind != "f" and not is_small_float(x.dtype):
+        return x
+    low = np.asarray(extreme_identity(x.dtype, True), x.dtype)
+    return xp(x).where(x != x, low, x)
+
+
 @primitive(shape=_pool_shape, numpy_only=True)
 def max_pool(
     x: Real, *, window: tuple[int, ...], strides: tuple[int, ...] | None = None,
     padding: Pairs | str | None = None, dilations: tuple[int, ...] | None = None,
     ceil: bool = False, layout: str = "NC*",
 ) -> Real:  # fmt: skip
-    """Max pooling; padding is never the maximum"""
+    """Max pooling; neither padding nor NaN is the maximum
+
+    Of windows of only these, it is negative infinity."""
     order = to_channels_first(layout, x.ndim)
-    x = x.transpose(order)
+    x = replace_nan(x.transpose(order))
     windows = _windows_of(x.shape[2:], window, strides, padding, dilations, ceil)
     y = reduce_windows(x, windows, np.maximum, extreme_identity(x.dtype, True))
     return y.transpose(inverse_permute(range(y.ndim), order))
@@ -118,7 +129,7 @@ def avg_pool(
     order = to_channels_first(layout, x.ndim)
     wide = x.transpose(order).astype(accumulation_type(x))
     windows = _windows_of(wide.shape[2:], window, strides, padding, dilations, ceil)
-    y = reduce_windows(wide, windows, np.add, 0)
+    y = reduce_windows(wide, windows, np.add, 0) + 0.0  # never -0, as of any sum
     y = y / count_elements(windows, count_pads).astype(y.dtype)
     return y.astype(x.dtype).transpose(inverse_permute(range(y.ndim), order))
 

@@ -162,7 +162,7 @@ class _RecurrentLayer:
             inside = less(position, ends)
             outputs = cell(row, *states)
             valid = [where(inside, a, b) for a, b in zip(outputs, states, strict=True)]
-            return (*valid, where(inside, outputs[0], outputs[0] * 0.0))
+            return (*valid, where(inside, outputs[0], 0.0))
 
         *last, y = scan(
             step, None, *initial, rows, positions, carried=count,

@@ -116,10 +116,14 @@ def _gather_nd_shape(
 @primitive(shape=_gather_nd_shape)
 def gather_nd(x: Array, indices: Index, *, batch_dims: int = 0) -> Array:
     """Slices of x at coordinates, which are the last axis of indices"""
-    if not batch_dims:
-        return x[tuple(indices[..., i] for i in range(indices.shape[-1]))]
     batch = x.shape[:batch_dims]
     rest = indices.ndim - 1 - batch_dims
+    if not indices.shape[-1]:  # all of x, for each row of indices
+        whole = x.reshape((*batch, *(1,) * rest, *x.shape[batch_dims:]))
+        shape = (*indices.shape[:-1], *x.shape[batch_dims:])
+        return xp(x, indices).broadcast_to(whole, shape)
+    if not batch_dims:
+        return x[tuple(indices[..., i] for i in range(indices.shape[-1]))]
     own = [
         np.arange(n).reshape((-1,) + (1,) * (batch_dims - i - 1 + rest))
         for i, n in enumerate(batch)

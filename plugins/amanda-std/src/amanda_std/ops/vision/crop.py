@@ -104,12 +104,12 @@ def crop_and_resize(
         low, high = (gather(boxes, np.asarray(i), 1) for i in (axis, axis + 2))
         p = _box_positions(low, high, spatial[axis], new)
         last = astype(as_float64(spatial[axis]), dtype=dtype_of(p)) - 1.0
-        inside = in_range(p, p * 0.0, last)
+        inside = in_range(p, 0.0, last)
         if mode == "nearest":
             p = floor_(p + 0.5)
         wide = (1,) if axis else (2,)
         p, inside = expand_dims(p, wide), expand_dims(inside, wide)
-        positions.append(minimum(maximum(p, p * 0.0), last))
+        positions.append(minimum(maximum(p, 0.0), last))
         seen = inside if seen is None else logical_and(seen, inside)
     y = interpolate_rows(rows, first, spatial, positions, mode=mode, padding="border")
     fill = np.asarray(extrapolation, dtype_of(y).numpy)
@@ -124,10 +124,10 @@ def _box_positions(low: Any, high: Any, old: Any, new: Any) -> Any:
     count = astype(as_float64(new), dtype=dtype)
     low, high = (expand_dims(multiply(v, last), (1,)) for v in (low, high))
     steps = astype(float_range(new), dtype=dtype)
-    gaps = maximum(count - 1.0, count * 0.0 + 1.0)
+    gaps = maximum(count - 1.0, 1.0)
     many = add(low, multiply(divide(high - low, gaps), steps))
     one = add((low + high) * 0.5, steps * 0.0)
-    return where(greater(count, count * 0.0 + 1.0), many, one)
+    return where(greater(count, 1.0), many, one)
 
 
 @crop_and_resize.samples

@@ -19,6 +19,7 @@ from amanda_std.ops.math.arithmetic import where as where_
 from amanda_std.ops.math.comparison import equal, greater
 from amanda_std.ops.math.elementary import floor
 from amanda_std.ops.math.elementary import round as round_
+from amanda_std.ops.math.logic import logical_and
 from amanda_std.ops.tensor.creation import arange
 from amanda_std.ops.tensor.index_arithmetic import (
     as_float64,
@@ -45,12 +46,12 @@ def flatten_positions(x: Any) -> tuple[Any, list[Any]]:
 def _reflect(p: Any, low: float, high: Any) -> Any:
     """Reflect positions beyond the ends until they are inside."""
     span = high - low
-    safe = maximum(span, span * 0.0 + 1e-9)
+    safe = maximum(span, 1e-9)
     away = abs_(p - low)
     rest = remainder(away, safe)
     odd = remainder(floor(away / safe), 2.0)
-    inside = where_(equal(odd, odd * 0.0), rest, span - rest) + low
-    return where_(greater(span, span * 0.0), inside, p * 0.0)
+    inside = where_(equal(odd, 0.0), rest, span - rest) + low
+    return where_(greater(span, 0.0), inside, 0.0)
 
 
 def _axis_taps(p: Any, mode: str, cubic: float) -> list[Any]:
@@ -86,33 +87,38 @@ def interpolate_rows(
         for at, weight in _axis_taps(inside, mode, cubic):
             if mode == "cubic":
                 at = _map_outside(at, n, "tap", padding, corners)
-            if padding == "zeros":
-                seen = astype(in_range(at, at * 0.0, n - 1.0), dtype=dtype_of(p))
-                weight = seen if weight is None else multiply(weight, seen)
-            at = minimum(maximum(at, at * 0.0), n - 1.0)
-            taps.append((as_int64(at), weight))
+            inner = in_range(at, 0.0, n - 1.0) if padding == "zeros" else None
+            at = minimum(maximum(at, 0.0), n - 1.0)
+            taps.append((as_int64(at), weight, inner))
         columns.append(taps)
     total = None
     for corner in itertools.product(*columns):
-        row, weight = first, None
+        factor: Any = None
+        exists: Any = None
         step: Any = None
-        for (at, own), n in zip(corner, spatial, strict=True):
+        for (at, own, inner), n in zip(corner, spatial, strict=True):
             step = at if step is None else add(multiply(step, n), at)
             if own is not None:
-                weight = own if weight is None else multiply(weight, own)
-        seen = gather(rows, add(row, step), 0)
-        if weight is not None:
-            seen = multiply(seen, expand_dims(weight, (-1,)))
+                factor = own if factor is None else multiply(factor, own)
+            if inner is not None:
+                exists = inner if exists is None else logical_and(exists, inner)
+        seen = gather(rows, add(first, step), 0)
+        if exists is not None:  # a product with 0 would be NaN for infinities
+            seen = where_(expand_dims(exists, (-1,)), seen, 0.0)
+        if factor is not None:
+            seen = multiply(seen, expand_dims(factor, (-1,)))
         total = seen if total is None else (join or add)(total, seen)
     return total
 
 
 def _map_outside(p: Any, n: Any, mode: str, padding: str, corners: bool) -> Any:
     """Map a position outside to where the padding mode reads; cubic taps one by one."""
-    if padding == "zeros" or (mode == "cubic" and padding in ("border", "reflection")):
+    if padding == "zeros":  # 2 beyond the ends, all taps are outside
+        return minimum(maximum(p, -3.0), n + 2.0)
+    if mode == "cubic" and padding in ("border", "reflection"):
         return p
     if padding == "border":
-        return minimum(maximum(p, p * 0.0), n - 1.0)
+        return minimum(maximum(p, 0.0), n - 1.0)
     if padding != "reflection":
         raise InvalidTypeError(
             "unknown padding", expected="zeros, border, reflection", got=padding

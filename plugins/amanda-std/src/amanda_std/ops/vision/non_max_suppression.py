@@ -51,7 +51,7 @@ def _select_boxes(
     while len(order) and len(result) < limit:
         result.append(order[0])
         weights = _intersection_over_union(boxes[order[0]], boxes[order[1:]])
-        order = order[1:][weights <= overlap]
+        order = order[1:][~(weights > overlap)]  # all if it is NaN
     return result
 
 

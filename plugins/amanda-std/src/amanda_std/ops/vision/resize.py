@@ -109,7 +109,7 @@ def _triangle(t: Any, _cubic: float) -> Any:
 def _cubic(t: Any, a: float) -> Any:
     near = (t * (a + 2) - (a + 3)) * t * t + 1.0
     far = ((t * a - 5 * a) * t + 8 * a) * t - 4 * a
-    outer = where(less(t, 2.0), far, t * 0.0)
+    outer = where(less(t, 2.0), far, 0.0)
     return where(less_equal(t, 1.0), near, outer)
 
 
@@ -117,7 +117,7 @@ def _lanczos(radius: int) -> Any:
     def kernel(t: Any, _cubic: float) -> Any:
         angle = maximum(t, 1e-20) * math.pi
         weight = sin(angle) / angle * sin(angle / radius) / (angle / radius)
-        return where(less(t, float(radius)), weight, t * 0.0)
+        return where(less(t, float(radius)), weight, 0.0)
 
     return kernel
 
@@ -158,7 +158,7 @@ def _gather_interpolate(
     """Interpolate along an axis from a few neighbors each (gather)."""
     last = old - 1.0
     if outside and taps[0][1] is not None:
-        kept = [where(in_range(at, 0.0, last), s, s * 0.0) for at, s in taps]
+        kept = [where(in_range(at, 0.0, last), s, 0.0) for at, s in taps]
         total = sum(kept[1:], start=kept[0])
         taps = [(at, s / total) for (at, _), s in zip(taps, kept, strict=True)]
     total = None

@@ -68,21 +68,21 @@ def roi_align(
             ends[1 - i], ends[3 - i], size[i], ratio, half_pixel
         )
         p, n = expand_dims(at, wide), cast_like(as_float64(spatial[i]), x)
-        near = _and_optional(near, in_range(p, p * 0.0 - 1.0, n))
+        near = _and_optional(near, in_range(p, -1.0, n))
         there = _and_optional(there, expand_dims(own, wide))
-        positions.append(minimum(maximum(p, p * 0.0), n - 1.0))
+        positions.append(minimum(maximum(p, 0.0), n - 1.0))
         count = number if count is None else multiply(count, number)
     join = add if mode == "avg" else maximum
     seen = interpolate_rows(rows, first, spatial, positions, join=join)
-    seen = where(expand_dims(near, (-1,)), seen, seen * 0.0)
+    seen = where(expand_dims(near, (-1,)), seen, 0.0)
     exists = expand_dims(there, (-1,))
     if mode == "avg":
-        total = sum_(where(exists, seen, seen * 0.0), (3, 4))
-        y = divide(total, maximum(count, count * 0.0 + 1.0))
+        total = sum_(where(exists, seen, 0.0), (3, 4))
+        y = divide(total, maximum(count, 1.0))
     else:
-        result = max_(where(exists, seen, seen * 0.0 - math.inf), (3, 4))
-        empty = equal(count, count * 0.0)
-        y = where(empty, result * 0.0, result)
+        result = max_(where(exists, seen, -math.inf), (3, 4))
+        empty = equal(count, 0.0)
+        y = where(empty, 0.0, result)
     return transpose(y, perm=(0, 3, 1, 2))
 
 
@@ -98,12 +98,12 @@ def _bin_samples(
     Returns them with their mask, and their number [regions, 1, 1, 1]."""
     length = high - low
     if not exact:
-        length = maximum(length, length * 0.0 + 1.0)
+        length = maximum(length, 1.0)
     step = expand_dims(length / float(bins), (1, 2))
     most: Any = ratio
     number = step * 0.0 + float(ratio)
     if ratio <= 0:
-        number = maximum(ceil(step), step * 0.0)
+        number = maximum(ceil(step), 0.0)
         one = np.ones(1, dtype_of(low).numpy)
         most = as_int64(max_(concat(reshape(number, [-1]), one)))
     i, k = (cast_like(float_range(n), low) for n in (bins, most))
@@ -112,7 +112,7 @@ def _bin_samples(
         multiply(step, expand_dims(i, (0, 2))),
     )
     k = expand_dims(k, (0, 1))
-    weight = divide(k + 0.5, maximum(number, number * 0.0 + 1.0))
+    weight = divide(k + 0.5, maximum(number, 1.0))
     positions = add(start, multiply(step, weight))
     return positions, less(k, number), expand_dims(number, (3,))
 
@@ -140,7 +140,7 @@ def _largest_of_bins(y: Any, low: Any, high: Any, bins: int, axis: int) -> Any:
     least = np.asarray(extreme_identity(dtype_of(y).numpy, True), dtype_of(y).numpy)
     result = []
     for i in range(bins):
-        start = maximum(floor(step * float(i)) + low, low * 0.0)
+        start = maximum(floor(step * float(i)) + low, 0.0)
         end = minimum(ceil(step * float(i + 1)) + low, n)
         inside = logical_and(
             greater_equal(at, expand_dims(start, (1,))),
