@@ -271,6 +271,16 @@ def test_lists_of_types_and_numbers(tf1: Dictionary) -> None:
     ]
 
 
+@pytest.mark.parametrize("value", [1.5, None, DType("float32"), "f32"])
+def test_one_value_for_a_list_of_types(tf1: Dictionary, value: Any) -> None:
+    graph = Graph("amanda/tensorflow/1.13.1")
+    x = graph.parameter(parse_type("float32[2]"))
+    graph.add("IdentityN", [x], {"T": value}, name="one")
+    found = told(tf1, graph)
+    assert found
+    assert all("T is" in line or "expected" in line for line in found), found
+
+
 def test_core_constants(opset: Dictionary) -> None:
     graph, _ = model()
     graph.constant(Tensor.splat("int8", (1,), 1))
@@ -329,6 +339,7 @@ VALUES: list[tuple[str, Any, Any]] = [
     ("a: type", parse_type("float32[2]"), 3),
     ("a: type", "sequence<float32[2]>", "no type <"),
     ("a: function", FunctionRef("f"), 3),
+    ("a: graph", FunctionRef("f"), Tensor.of(1)),
     ("a: int[]", [1, 2], 1),
     ("a: int[]", (), [1, "x"]),
     ("a: int[] >= 2", [1, 2], [1]),

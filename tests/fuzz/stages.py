@@ -3,55 +3,71 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import amanda
-from amanda.errors import AmandaError, InternalError, PluginError
+from amanda.dictionary import Dictionary
+from amanda.errors import AmandaError, InternalError, NamespaceError, PluginError
 
-__all__ = ["foreign_fault", "try_stages"]
+__all__ = ["FORMS", "REFUSED", "is_foreign", "run_stage", "try_stages"]
 
 FORMS = ("yaml", "json", "amtxt", "ampb", "amanda")
+REFUSED = "refused"
+"""The outcome for files that cannot be read."""
 
 
-def try_stages(path: Path, folder: Path, choose: random.Random) -> None:
-    """Load a file, then inspect, validate, print, convert, save and compile it.
+def try_stages(
+    path: Path, folder: Path, choose: random.Random, *, goals: Sequence[str] = ()
+) -> str:
+    """Load a file, then inspect, validate, print, save, convert and compile it.
 
-    Raises what is no AmandaError, and AssertionError for a broken promise.
+    Returns the last of refused, read, converted and compiled. Raises what is no
+    AmandaError, and AssertionError for a broken promise. `goals` are namespaces to
+    convert to, one of which is chosen.
     """
-    graph = _step("load", amanda.load, path)
+    graph = run_stage("load", amanda.load, path)
     if graph is None:
-        return
+        return REFUSED
     assert graph.check() == []
-    _step("info", _info, graph)
-    _step("validate", _validate, graph)
-    _step("show", _show, graph)
-    _save_and_load(graph, folder, choose)
-    goals = ["amanda/std/1", "amanda/onnx/21"]
-    made = _step("convert", amanda.convert, graph, choose.choice(goals))
-    if made is not None:
-        _save_and_load(made, folder, choose)
-        _step("validate converted", _validate, made)
-        if made.namespace == "amanda/onnx/21":
-            _step("save onnx", amanda.save, made, folder / "out.onnx")
-    _step("compile", amanda.compile, graph, "numpy")
+    run_stage("info", _info, graph)
+    run_stage("validate", _validate, graph)
+    run_stage("show", _show, graph)
+    _save_and_load(graph, folder / f"saved.{choose.choice(FORMS)}")
+    run_stage("save again", amanda.save, graph, folder / f"again{path.suffix}")
+    outcome = "read"
+    if goals:
+        made = run_stage("convert", amanda.convert, graph, choose.choice(goals))
+        if made is not None:
+            outcome = "converted"
+            _save_and_load(made, folder / f"saved.{choose.choice(FORMS)}")
+            run_stage("validate converted", _validate, made)
+            if (made.namespace or "").startswith("amanda/onnx/"):
+                run_stage("save onnx", amanda.save, made, folder / "out.onnx")
+        if run_stage("compile", amanda.compile, graph, "numpy") is not None:
+            outcome = "compiled"
+    return outcome
 
 
-def _step(name: str, call: Any, *args: Any) -> Any:
+def run_stage(name: str, call: Any, *args: Any) -> Any:
+    """The result of a call, or None for an AmandaError that reports a fault of the
+    file; others are raised."""
     try:
         return call(*args)
     except AmandaError as error:
-        fault = foreign_fault(error)
-        if fault:
-            error.add_note(f"stage {name}")
-            raise
-        return None
+        if not is_foreign(error) and str(error):
+            return None
+        error.add_note(f"stage {name}")
+        raise
     except BaseException as error:
         error.add_note(f"stage {name}")
         raise
 
 
-def foreign_fault(error: AmandaError) -> bool:
+def is_foreign(error: AmandaError) -> bool:
     """Whether an error of ours reports a foreign exception."""
     broken = isinstance(error, InternalError | PluginError)
     return broken or " failed while " in error.message
@@ -67,13 +83,25 @@ def _info(graph: amanda.Graph) -> None:
     )
 
 
+@cache
+def _dictionary(name: str) -> Dictionary:
+    from amanda.cli.verbs.ops import open_dictionary
+
+    return open_dictionary(name)
+
+
+def _other_dictionary(name: str) -> Dictionary | None:
+    with suppress(NamespaceError):
+        return _dictionary(name)
+    return None
+
+
 def _validate(graph: amanda.Graph) -> None:
     from amanda.cli.verbs import validate
-    from amanda.cli.verbs.ops import open_dictionary
     from amanda.dictionary import check_graph
 
-    dictionary = open_dictionary(graph.namespace or "std")
-    found = check_graph(graph, validate._other_dictionary, dictionary)
+    dictionary = _dictionary(graph.namespace or "std")
+    found = check_graph(graph, _other_dictionary, dictionary)
     list(validate._problem_lines(dictionary, found))
 
 
@@ -83,11 +111,10 @@ def _show(graph: amanda.Graph) -> None:
     show._readable_text(graph, full=False, depth=None)
 
 
-def _save_and_load(graph: amanda.Graph, folder: Path, choose: random.Random) -> None:
+def _save_and_load(graph: amanda.Graph, path: Path) -> None:
     """What is written is read as the same graph."""
-    path = folder / f"saved.{choose.choice(FORMS)}"
     path.unlink(missing_ok=True)
-    _step("save", amanda.save, graph, path)
+    run_stage("save", amanda.save, graph, path)
     if path.exists():
         try:
             again = amanda.load(path)

@@ -285,5 +285,21 @@ def test_functions_of_one_name_keep_apart():
     assert [f.call for f in read.functions] == [one, other, other]
 
 
+def test_functions_of_any_attributes_take_those_of_the_signature():
+    rules, taken = RuleSet("mine", "toy/a", "toy/b"), []
+
+    @rules.read("Drop")
+    def drop(o, x, **attrs):
+        taken.append(attrs)
+        return x
+
+    source = PlainSide("toy/a/13", {key: kept[-1] for key, kept in A.items()}.get)
+    mapping = RuleMapping(source, PlainSide(TO, B.get), rules)
+    graph = chain(("Drop", {"ratio": 0.1}), ("Drop", {"to": 6}))
+    [gap] = mapping.conversion(graph, TO, keep_foreign=True).report.gaps
+    assert taken == [{"ratio": 0.1}]
+    assert "the attribute to=6 is not covered" in str(gap)
+
+
 def test_a_signature_knows_whether_order_matters():
     assert not Signature(("a", "b")).commutative

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
+import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 from amanda.errors import AmandaError
 from amanda.files.binary import codec
 from amanda.files.binary.messages import CODEC, message_classes
+from amanda.files.binary.stored_zip import ArchiveWriter
 from amanda.graph import Graph, Provenance
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, Sym, TensorType
@@ -137,6 +140,28 @@ def break_list(
             items.add().CopyFrom(choose.choice(others))
     else:
         items.add()
+
+
+def break_archive(data: bytes, choose: random.Random) -> bytes:
+    """Break the archive, or a member within a sound archive."""
+    target = choose.choice(["archive", "directory", *["member"] * 4])
+    if target == "archive":
+        return break_bytes(data, choose)
+    if target == "directory":
+        start = data.index(b"PK\1\2")
+        return data[:start] + break_bytes(data[start:], choose)
+    with zipfile.ZipFile(io.BytesIO(data)) as found:
+        content = {name: found.read(name) for name in found.namelist()}
+    name = choose.choice(list(content))
+    change = break_bytes
+    if name == "graph.pb" and choose.random() < 0.5:
+        change = break_messages
+    content[name] = change(content[name], choose)
+    file = io.BytesIO()
+    with ArchiveWriter(file) as writer:
+        for key, value in content.items():
+            writer.add(key, len(value), [value])
+    return file.getvalue()
 
 
 def value_of(kind: str, choose: random.Random) -> Any:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import random
-import zipfile
 from pathlib import Path
 
 import pytest
 from proto_mutations import (
     ROUNDS,
-    break_bytes,
-    break_messages,
+    break_archive,
     only_errors_of_ours,
     plain,
     rich,
@@ -19,31 +16,8 @@ from proto_mutations import (
 
 from amanda.errors import AmandaError
 from amanda.files.binary import archive, stored_zip
-from amanda.files.binary.stored_zip import ArchiveWriter
 
 pytestmark = pytest.mark.fuzz
-
-
-def break_archive(data: bytes, choose: random.Random) -> bytes:
-    """Break the archive, or a member within a sound archive."""
-    target = choose.choice(["archive", "directory", *["member"] * 4])
-    if target == "archive":
-        return break_bytes(data, choose)
-    if target == "directory":
-        start = data.index(b"PK\1\2")
-        return data[:start] + break_bytes(data[start:], choose)
-    with zipfile.ZipFile(io.BytesIO(data)) as found:
-        content = {name: found.read(name) for name in found.namelist()}
-    name = choose.choice(list(content))
-    change = break_bytes
-    if name == "graph.pb" and choose.random() < 0.5:
-        change = break_messages
-    content[name] = change(content[name], choose)
-    file = io.BytesIO()
-    with ArchiveWriter(file) as writer:
-        for key, value in content.items():
-            writer.add(key, len(value), [value])
-    return file.getvalue()
 
 
 @pytest.mark.parametrize("make", [plain, rich])

@@ -488,6 +488,39 @@ def test_no_such_rule_sets(tmp_path: Path, text: str, why: str) -> None:
         read_declarations(tmp_path / "none.pbtxt")
 
 
+TARGETED = 'name: "targetValue" stringValue: "NCHW"'
+LISTED = 'name: "attributeNameOfListAttribute" stringValue: "ksize"'
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (rule("stringequals", "i=padding"), "has no arguments for 'i'"),
+        (rule("conditionalfieldvalueintindex", "i=data_format", TARGETED, LISTED,
+              'name: "falseIndex"', 'name: "trueIndex" int64Value: "1"'),
+         "'trueIndex' of a rule has no value of its kind"),
+        (rule("conditionalfieldvalueintindex", "i=data_format", 'name: "targetValue"'),
+         "'targetValue' of a rule has no value of its kind"),
+        (rule("argdescriptorconstant", "", 'name: "a" argType: DOUE', key="value"),
+         "constant 'a' is of a kind that has no values"),
+        (rule("listattributevaluelookuptoindex", "i=ksize",
+              'name: "i" argType: STRING stringValue: "x"'),
+         "'i' of a rule has no value of its kind"),
+    ],
+)  # fmt: skip
+def test_arguments_that_do_not_fit_are_reported(
+    published: Any, row: str, why: str
+) -> None:
+    made = published(
+        "tensorflow",
+        ops_text("target: x0=a i0=i"),
+        declared("tensorflow", "MaxPool", "target", row),
+    )
+    with pytest.raises(FormatError, match="invalid declarations") as caught:
+        assert made.rules
+    assert re.search(why, str(caught.value)), str(caught.value)
+
+
 def test_rules_that_mean_nothing_are_told_together(published: Any) -> None:
     made = published(
         "tensorflow",

@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import amanda
 from amanda.errors import ConversionError, NamespaceError
+from amanda.tensors import Tensor
 from amanda.types import SequenceType, TensorType
 from amanda_onnx.format import Format
 
@@ -31,7 +32,8 @@ def graph_of(type, inputs, constants=(), outputs=1, opset=18, domain="", **attrs
     results = [helper.make_tensor_value_info(name, F, None) for name in made]
     graph = helper.make_graph([node], "g", infos, results, weights)
     imports = [helper.make_opsetid("", opset)]
-    imports += [helper.make_opsetid(domain, 3)] if domain else []
+    version = 1 if domain == "ai.onnx.preview" else 3
+    imports += [helper.make_opsetid(domain, version)] if domain else []
     return Format().read(helper.make_model(graph, opset_imports=imports))
 
 
@@ -88,6 +90,23 @@ CASES = {
     "k that is no integer": (("TopK", [[3]], ([np.nan],), 2), "no whole number"),
     "DFT of a number": (("DFT", [[]], (), 1, 17), "axis"),
     "heads of a number": (("Attention", [[], [], []], (), 1, 23), "axes"),
+    "an attribute that there is not": (
+        ("RoiAlign", [X, [2, 4], [2]], (), 1, 13), "the attribute to=6", {"to": 6},
+    ),
+    "a tensor for a body": (
+        ("FlexAttention", [X, X, X], (), 1, 26, "ai.onnx.preview"), "score_mod is",
+        {"score_mod": helper.make_tensor("t", 1, [1], [1.0])},
+    ),
+    "more heads than an index has": (
+        ("FlexAttention", [[1, 1 << 31, 4, 2], [1, 1, 4, 2], [1, 1, 4, 2]], (), 1, 26,
+         "ai.onnx.preview"),
+        "2,147,483,648 elements",
+    ),
+    "nested sizes": (
+        ("MaxUnpool", [[1, 1, 2, 2]],
+         (np.zeros((1, 1, 2, 2), "int64"), np.ones((4, 1), "int64"))),
+        "a size for each axis", {"kernel_shape": [2, 2]},
+    ),
 }  # fmt: skip
 TREES = {
     "a leaf that is not there": {"target_nodeids": [1, 7]},
@@ -97,6 +116,7 @@ TREES = {
     "an unknown mode": {"nodes_modes": ["BRANCH", "LEAF", "LEAF"]},
     "a cycle": {"nodes_truenodeids": [0, 0, 0]},
     "a negative feature": {"nodes_featureids": [-5, 0, 0]},
+    "a negative number of targets": {"n_targets": -1},
 }
 
 
@@ -137,6 +157,58 @@ def test_a_sequence_is_no_tensor():
     graph = graph_of("Resize", [X, None], (np.float32([1, 1, 2, 2]),))
     graph.parameters[0].type = SequenceType(TensorType("float32", [2]))
     assert "a tensor is expected" in refused(graph)
+
+
+def test_a_zero_point_that_is_a_sequence_is_no_tensor():
+    graph = amanda.Graph("amanda/onnx/13")
+    x = graph.parameter(amanda.parse_type("int64[]"))
+    scale = graph.constant(Tensor.of([2.0], "float32")).output
+    zero = graph.parameter(SequenceType(TensorType("float32", [])))
+    graph.result(graph.add("DequantizeLinear", [x, scale, zero]).output)
+    assert "a tensor is expected" in refused(graph)
+
+
+def test_the_rank_of_an_unpooled_constant():
+    graph = amanda.Graph("amanda/onnx/22")
+    x = graph.constant(Tensor.of(1, "int32")).output
+    indices = graph.parameter(amanda.parse_type("int64[1, 1, 2, 2]"))
+    op = graph.add("MaxUnpool", [x, indices], {"kernel_shape": [2, 2]})
+    graph.result(op.output)
+    assert "2 spatial axes" in refused(graph)
+
+
+def test_a_value_without_a_type_can_be_written():
+    graph = amanda.Graph("amanda/std/1")
+    x = graph.add("mine", namespace="amanda/mine/1").output
+    scale = graph.constant(Tensor.of(1.0, "float32")).output
+    graph.result(graph.add("dequantize", [x, scale]).output)
+    made = amanda.convert(graph, "amanda/onnx/21", keep_foreign=True)
+    assert [op.type for op in made] == ["mine", "Cast", "constant", "Mul"]
+
+
+def test_numbers_of_constants_raise_no_warnings():
+    """The square root of a negative scale, computed while types are inferred."""
+    graph = graph_of("Attention", [[1, 1, 2, 2]] * 3, (), 1, 23, scale=-1.0)
+    amanda.compile(graph, "numpy")
+
+
+@pytest.mark.parametrize(("op", "inputs", "attrs"), [
+    ("arange", [0, 1 << 40, 1], {}),
+    ("gather_elements", ["float32[2, 70000]", "int64[2, 16777216]"], {"axis": 1}),
+    ("where", ["bool[1]", "float32[1, 1]", "float32[99999, 99999]"], {}),
+    ("maximum", ["float32[1, 1]", "float32[99999, 99999]"], {}),
+])  # fmt: skip
+def test_constants_that_old_opsets_need_are_bounded(op, inputs, attrs):
+    graph = amanda.Graph("amanda/std/1")
+    values = [
+        graph.constant(Tensor.of(each, "int64")).output
+        if isinstance(each, int)
+        else graph.parameter(amanda.parse_type(each))
+        for each in inputs
+    ]
+    graph.result(graph.add(op, values, attrs).output)
+    with pytest.raises(ConversionError, match="elements; at most"):
+        amanda.convert(graph, "amanda/onnx/7")
 
 
 @pytest.mark.parametrize("version", ["1.5", "1rc1"])

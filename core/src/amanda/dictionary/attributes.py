@@ -124,6 +124,13 @@ def _function(value: Any) -> Any:
     raise _WrongKind
 
 
+def _graph(value: Any) -> Any:
+    """A body is no attribute, but a function may stand for it, by its name."""
+    if isinstance(value, str | FunctionRef):
+        return value
+    raise _WrongKind
+
+
 def _anything(value: Any) -> Any:
     if value is None:
         raise _WrongKind
@@ -145,7 +152,7 @@ _CASTS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "shape": _shape,
     "tensor": _tensor,
     "sparse": _anything,
-    "graph": _anything,
+    "graph": _graph,
     "any": _anything,
     "function": _function,
 }

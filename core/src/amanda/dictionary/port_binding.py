@@ -166,6 +166,8 @@ def _variables_of_attrs(
     for attr in (*op_def.attrs, *op_def.variables):
         if attr.element in ("dtype", "type") and attr.name in attrs:
             pattern = cast_value(attr, attrs[attr.name])
+            if attr.is_list != isinstance(pattern, list | tuple):
+                continue  # a fault of the attribute, which is reported
             if attr.is_list:
                 pattern = list(map(normalize_value, pattern))
             else:

@@ -126,7 +126,7 @@ def _from_numpy(source: Any) -> DType:
 
     try:
         given = np.dtype(source)
-    except TypeError:
+    except (KeyError, SyntaxError, TypeError, ValueError):  # by the kind of source
         given = None
     if given is not None:
         if given.kind in "SUOT":

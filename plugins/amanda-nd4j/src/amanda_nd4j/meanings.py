@@ -89,7 +89,7 @@ def _case_choice(
     draft: RowDraft, rule: PublishedRule, key: str, name: str
 ) -> tuple[str, list[Any]] | None:
     if rule.name.startswith("conditionalfieldvalueintindex"):
-        wanted = _argument_of(rule.values(key), "targetValue").fields["stringValue"]
+        wanted = _argument_of(rule.values(key), "targetValue").text
         other = _other_value(draft, name, wanted)
         return name, [wanted] if other is None else [other, wanted]
     if rule.name == "ndarraysizeat":
@@ -143,7 +143,13 @@ _NUMBERED: Final = {
 
 def _put_constants(draft: RowDraft, rule: PublishedRule) -> None:
     for given in rule.values("value"):
-        kind = _NUMBERED[given.kind]
+        kind = _NUMBERED.get(given.kind)
+        if kind is None:
+            raise FormatError(
+                f"constant {given.name!r} is of a kind that has no values",
+                expected=", ".join(_NUMBERED),
+                got=given.kind,
+            )
         draft.set_argument(given.name, kind, format_literal(given.value), given.place)
 
 
@@ -173,7 +179,7 @@ def _put_unequal(draft: RowDraft, rule: PublishedRule) -> None:
 
 def _put_comparison(draft: RowDraft, rule: PublishedRule, *, yes: bool) -> None:
     for key, name in rule.pairs.items():
-        given = rule.values(key)[0]
+        given = rule.first(key)
         wanted = str(given.fields.get("stringValue", ""))
         kinds = draft.kinds(key, "INT64", "BOOL") or ["INT64"]
         for kind in kinds:
@@ -206,7 +212,7 @@ def _put_comparison(draft: RowDraft, rule: PublishedRule, *, yes: bool) -> None:
 
 def _put_containment(draft: RowDraft, rule: PublishedRule) -> None:
     for key, name in rule.pairs.items():
-        whole = str(rule.values(key)[0].fields.get("stringValue", ""))
+        whole = str(rule.first(key).fields.get("stringValue", ""))
         for kind in draft.kinds(key, "INT64", "BOOL") or ["INT64"]:
             text = f"within({draft.text_of(name)}, {format_literal(whole)})"
             draft.set_argument(
@@ -219,7 +225,7 @@ def _put_index(draft: RowDraft, rule: PublishedRule) -> None:
     for key, name in rule.pairs.items():
         words = [str(each.fields.get("stringValue", "")) for each in rule.values(key)]
         text = f"index_in({draft.text_of(name)}, {format_literal(words)})"
-        draft.set_argument(key, "INT64", text, rule.values(key)[0].place)
+        draft.set_argument(key, "INT64", text, rule.first(key).place)
 
 
 def _put_type_codes(draft: RowDraft, rule: PublishedRule) -> None:
@@ -239,9 +245,9 @@ def _put_items(draft: RowDraft, rule: PublishedRule) -> None:
     for key, name in rule.pairs.items():
         if _is_absent(draft, name):
             continue
-        index, *default = rule.values(key)
+        index, default = rule.first(key), rule.values(key)[1:]
         usual = default[0].value if default else None
-        text = draft.item(name, index.value, key, usual)
+        text = draft.item(name, index.index, key, usual)
         draft.set_argument(key, draft.kind(name), text, index.place)
 
 
@@ -254,21 +260,21 @@ def _put_lookup(draft: RowDraft, rule: PublishedRule) -> None:
         if _is_absent(draft, name):
             continue
         words = rule.values(key)
-        index = rule.values("index")[0].fields.get("int64Value", 0)
-        pairs = [[each.name, each.fields.get("int64Value", 0)] for each in words]
+        index = rule.first("index").integer
+        pairs = [[each.name, each.integer] for each in words]
         text = f"lookup({draft.item(name, index, key)}, {format_literal(pairs)})"
-        draft.set_argument(key, "INT64", text, words[0].place)
+        draft.set_argument(key, "INT64", text, rule.first(key).place)
 
 
 def _put_conditional_item(draft: RowDraft, rule: PublishedRule) -> None:
     for key, name in rule.pairs.items():
         values = rule.values(key)
-        wanted = _argument_of(values, "targetValue").fields["stringValue"]
+        wanted = _argument_of(values, "targetValue").text
         holds = draft.fixed.get(name) == wanted
         index = _argument_of(values, "trueIndex" if holds else "falseIndex")
-        of = _argument_of(values, "attributeNameOfListAttribute").fields["stringValue"]
+        of = _argument_of(values, "attributeNameOfListAttribute").text
         draft.set_argument(
-            key, "INT64", draft.item(of, index.fields["int64Value"], key), index.place
+            key, "INT64", draft.item(of, index.integer, key), index.place
         )
 
 
@@ -276,7 +282,7 @@ def _put_item_or_fallback(draft: RowDraft, rule: PublishedRule) -> None:
     for key, name in rule.pairs.items():
         values = rule.values(key)
         index, least, other = (
-            _argument_of(values, each).fields.get("int64Value", 0)
+            _argument_of(values, each).integer
             for each in ("index", "sizeThreshold", "fallbackIndex")
         )
         text = f"item_or({draft.text_of(name)}, {index}, {least}, {other})"
@@ -286,7 +292,7 @@ def _put_item_or_fallback(draft: RowDraft, rule: PublishedRule) -> None:
 
 def _put_flattened_dims(draft: RowDraft, rule: PublishedRule) -> None:
     for key, name in rule.pairs.items():
-        axis = rule.values(key)[0].fields.get("int64Value", 0)
+        axis = rule.first(key).integer
         draft.set_argument(key, "INT64", f"flat_dims({draft.text_of(name)}, {axis})")
         draft.one_way.append(f"all of {name}")
 
@@ -351,8 +357,8 @@ def _put_single_element(draft: RowDraft, rule: PublishedRule) -> None:
 
 def _put_dims(draft: RowDraft, rule: PublishedRule) -> None:
     for key, name in rule.pairs.items():
-        given = rule.values(key)[0]
-        index = given.fields.get("int64Value", 0)
+        given = rule.first(key)
+        index = given.integer
         variable = draft.variable(name)
         is_constant = draft.fixed[f"constant:{name}"]
         guard = f"{'' if is_constant else 'not '}is_constant({variable})"

@@ -43,6 +43,30 @@ class RuleArgument(NamedTuple):
     """By the field that holds one; 0, false or empty for none."""
     fields: Mapping[str, Any]
 
+    @property
+    def text(self) -> str:
+        """The string that it has to have."""
+        return self._expect(str, self.fields.get("stringValue"), "a string")
+
+    @property
+    def integer(self) -> int:
+        """Its integer; 0 for none."""
+        return self._expect(int, self.fields.get("int64Value", 0), "an integer")
+
+    @property
+    def index(self) -> int:
+        """Its value, which has to be an integer."""
+        return self._expect(int, self.value, "an integer")
+
+    def _expect(self, kind: type, value: Any, expected: str) -> Any:
+        if not isinstance(value, kind):
+            raise FormatError(
+                f"argument {self.name!r} of a rule has no value of its kind",
+                expected=expected,
+                got=value,
+            )
+        return value
+
 
 class PublishedRule(NamedTuple):
     """A rule of a declaration: `pairs` maps names of nd4j to names of the source, and
@@ -54,6 +78,16 @@ class PublishedRule(NamedTuple):
 
     def values(self, key: str) -> tuple[RuleArgument, ...]:
         return self.given.get(key, ())
+
+    def first(self, key: str) -> RuleArgument:
+        """The first argument for a key; FormatError if there is none."""
+        found = self.values(key)
+        if not found:
+            raise FormatError(
+                f"rule {self.name!r} has no arguments for {key!r}",
+                got=", ".join(self.given) or "none",
+            )
+        return found[0]
 
 
 class Declaration(NamedTuple):

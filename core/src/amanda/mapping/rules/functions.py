@@ -225,6 +225,8 @@ def compile_function(
 def _compile_matcher(form: _FunctionParameters, signature: Signature) -> MatchOp:
     count = None if form.takes_rest else form.positional
     covered = form.keywords | frozenset(signature.inputs[:count])
+    if form.takes_all:
+        covered |= signature.attrs.keys()
     if is_count(signature, OUTPUT_COUNT):
         covered |= {OUTPUT_COUNT}
 
@@ -234,13 +236,11 @@ def _compile_matcher(form: _FunctionParameters, signature: Signature) -> MatchOp
             for i, value in enumerate(op.inputs[count:], count):
                 if value is not None:
                     return f"input {i} is not covered"
-        if form.takes_all:
-            return None
         if op.has_attrs:
             for key, value in op.attrs.items():
                 if key not in covered and is_uncovered(signature, key, value):
                     return f"the attribute {key}={describe_value(value)} is not covered"
-        for key in op.bodies:
+        for key in () if form.takes_all else op.bodies:
             if key not in covered:
                 return f"the body {key} is not covered"
         return None
@@ -297,7 +297,8 @@ def _arguments(
         args += [None] * (form.needed - len(args))
     named: dict[str, Any] = {}
     if form.takes_all:
-        keys: Iterable[str] = {**signature.attrs, **held} if held else signature.attrs
+        bodies = [key for key in op.bodies if key in held]
+        keys: Iterable[str] = [*signature.attrs, *bodies]
     else:
         keys = form.keywords
     for key in keys:

@@ -84,7 +84,7 @@ def _count_axes_from_front(op: Op, change: VersionChange) -> None:
         rank = found.shape.rank
         if isinstance(value, int):
             op.attrs[name] = value % rank if value < 0 and rank else value
-        elif isinstance(value, list):
+        elif isinstance(value, list) and all(isinstance(i, int) for i in value):
             rank += len(value) if op.type == "Unsqueeze" else 0
             op.attrs[name] = [i % rank if i < 0 and rank else i for i in value]
 

@@ -267,7 +267,7 @@ def _element_type(found: Type | None) -> Type | None:
 
 
 def _scan_parameter_types(op: Op, inputs: Sequence[Type | None]) -> list[Type | None]:
-    rows = int(op.attrs.get("num_scan_inputs", 0))
+    rows = min(int(op.attrs.get("num_scan_inputs", 0)), len(inputs))
     carried = len(inputs) - rows
     axes = list(op.attrs.get("scan_input_axes") or [0] * rows)
     return [

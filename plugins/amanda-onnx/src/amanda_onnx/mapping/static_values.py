@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ __all__ = [
     "cast_to",
     "dim_at",
     "expect_rank",
+    "expect_small",
     "known_integer",
     "known_scalar",
     "one_item",
@@ -35,6 +38,8 @@ __all__ = [
 
 MAX_ELEMENTS = 1 << 12
 """The most elements of a constant whose content functions read."""
+_LARGEST_MADE = 1 << 22
+"""The most elements of a constant that functions make."""
 
 
 def known_content(value: Any) -> Any:
@@ -72,9 +77,16 @@ def one_item(found: Any) -> Any:
     return array.reshape(()).item()
 
 
+def expect_small(shape: Sequence[int], what: str) -> None:
+    """Raise Decline for a constant of a declared shape that is too large to make."""
+    count = math.prod(shape)
+    few = f"at most {_LARGEST_MADE:,} elements expected"
+    expect(count <= _LARGEST_MADE, f"{what} of {count:,} elements; {few}")
+
+
 def dim_at(value: Any, axis: int, what: str = "input") -> Any:
     """The dim of an axis; Decline where there is no such axis."""
-    dims = value.type.shape.dims
+    dims = tensor_type_of(value).shape.dims
     enough = -len(dims) <= axis < len(dims)
     expect(enough, f"{what} has {len(dims)} axes, so there is no axis {axis}")
     return dims[axis]
@@ -102,7 +114,7 @@ def known_or_value(value: Any) -> Any:
 
 def static_dims(value: Any) -> list[int]:
     """The dims of a value; Decline where one is not static."""
-    shape = value.type.shape
+    shape = tensor_type_of(value).shape
     if not shape.is_static:
         raise Decline("a dim decides that is known at run time only", got=shape)
     return [int(d) for d in shape]
@@ -152,7 +164,7 @@ def to_scalar(value: Any) -> Any:
 
 def scalar_of_one(value: Any) -> Any:
     """A vector of one element as a scalar; anything else unchanged."""
-    if value is not None and value.type.shape.dims == (1,):
+    if value is not None and tensor_type_of(value).shape.dims == (1,):
         return ops.reshape(value, [])
     return value
 

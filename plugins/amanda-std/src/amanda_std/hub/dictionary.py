@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from inspect import signature
-from types import NoneType
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
 from amanda.errors import NamespaceError
 from amanda.host import host_in_use
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 VERSION = "1"
 
 _INTEGERS = ("int", "uint")
-_KINDS = {bool: "bool", int: "int", float: "double", str: "string"}
 
 
 class StdNamespace:
@@ -193,6 +190,7 @@ def entry(operation: Operation) -> OpDef:
 def _entry_of_form(operation: Operation) -> OpDef:
     from amanda.dictionary import Attr, OpDef
     from amanda_std.engine.annotations import BODY, SHAPE_ARG, TENSOR, ArgKind
+    from amanda_std.engine.attribute_kinds import attributes_of
 
     form = operation.form
     tensors = [p for p in form.params if p.role == TENSOR]
@@ -216,7 +214,7 @@ def _entry_of_form(operation: Operation) -> OpDef:
         operation.name,
         inputs=tuple(_input_port(p, known) for p in form.params if p.role != BODY),
         outputs=_outputs(operation, known),
-        attrs=(*hosts, *bodies, *_attrs(operation)),
+        attrs=(*hosts, *bodies, *attributes_of(operation)),
         variables=tuple(variables),
         traits=_traits(operation),
         tags=frozenset(["composite" if operation.is_composite else "primitive"]),
@@ -284,40 +282,3 @@ def _type_variable(name: str, kind: ArgKind) -> Attr:
         dtype for dtype in map(DType, dtype_names()) if dtype.kind in kind.kinds
     )
     return Attr(name, "type" if allowed else "dtype", allowed=allowed)
-
-
-def _attrs(operation: Operation) -> Iterator[Attr]:
-    """The attributes, with kinds from the function's annotations."""
-    from amanda.dictionary import Attr
-    from amanda_std.engine.annotations import REQUIRED
-
-    parameters = signature(operation.function, eval_str=True).parameters
-    for name, default in operation.form.attributes.items():
-        required = default is REQUIRED
-        if name == "dtype":
-            yield Attr(name, "dtype", required)
-            continue
-        kind = _attr_kind(parameters[name].annotation)
-        default = None if required else default
-        if isinstance(default, tuple):
-            default = list(default)
-        yield Attr(name, kind, required, None if kind == "any" else default)
-
-
-def _attr_kind(annotation: Any) -> str:
-    """The dictionary kind of an annotation; `any` for a union.
-
-    >>> _attr_kind(tuple[float | None, ...]), _attr_kind(int | None)
-    ('double?[]', 'int?')
-    """
-    if annotation in _KINDS:
-        return _KINDS[annotation]
-    parts = get_args(annotation)
-    if get_origin(annotation) is tuple:
-        kind = _attr_kind(parts[0])
-        if parts[1:] == (Ellipsis,):
-            return f"{kind}[]"
-        return f"{kind}[{len(parts)}]" if len(set(parts)) == 1 else "any"
-    if len(parts) == 2 and parts[1] is NoneType:
-        return f"{_attr_kind(parts[0]).removesuffix('?')}?"
-    return "any?" if annotation is Any or NoneType in parts else "any"

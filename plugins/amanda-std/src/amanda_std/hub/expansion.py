@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda_std.engine.values import lift, tracing
 from amanda_std.hub.op_access import is_std, operation_of, traced_arguments
@@ -31,7 +33,8 @@ def expand(
     args, attrs = traced_arguments(op)
     old = op.provenance
     source = old.sources if old else (op.name or op.type or "?",)
-    with tracing(graph, op, Provenance(source, by)) as into:
+    ignored = np.errstate(all="ignore")  # as when the graph runs
+    with ignored, tracing(graph, op, Provenance(source, by)) as into:
         try:
             made = function(*args, **attrs)
             many = made if isinstance(made, tuple | list) else (made,)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, Final
 
+from amanda.dictionary import Attr, attribute_fault
 from amanda.errors import InvalidTypeError, NamespaceError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import TensorType
 from amanda_std.engine.annotations import BODY, REQUIRED, SHAPE_ARG, Param
+from amanda_std.engine.attribute_kinds import attributes_of
 from amanda_std.engine.function_lookup import find_function
 from amanda_std.engine.links import NAMESPACE
 from amanda_std.engine.operation import Operation, normalize_attribute
@@ -16,6 +19,8 @@ from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Value, constant_of, value_type
 from amanda_std.inference.shape_arguments import is_static, to_dims, to_integers
 from amanda_std.ops import OPS, find
+
+_PLAIN: Final = frozenset({bool, int, float, str, type(None)})
 
 
 def operation_of(op: Op) -> Operation:
@@ -96,6 +101,7 @@ def op_arguments(
     for key, default in form.attributes.items():
         if key in attrs:
             given[key] = normalize_attribute(key, attrs[key])
+            _expect_kind(operation, key, given[key])
         elif default is REQUIRED:
             raise InvalidTypeError(f"{operation.name} lacks {key}")
         else:
@@ -104,6 +110,26 @@ def op_arguments(
         if key not in given and key not in names and not key.startswith("x-"):
             raise InvalidTypeError(f"{operation.name} has no attribute {key!r}")
     return args, given
+
+
+def _expect_kind(operation: Operation, key: str, value: Any) -> None:
+    """Raise InvalidTypeError for an attribute of a file that is of another kind."""
+    is_plain = value.__class__ in _PLAIN
+    fault = (_plain_fault if is_plain else _attribute_fault)(operation, key, value)
+    if fault is not None:
+        raise InvalidTypeError(f"{operation.name}: {fault}")
+
+
+def _attribute_fault(operation: Operation, key: str, value: Any) -> str | None:
+    return attribute_fault(_attributes(operation)[key], value)
+
+
+_plain_fault = lru_cache(maxsize=1024, typed=True)(_attribute_fault)
+
+
+@cache
+def _attributes(operation: Operation) -> dict[str, Attr]:
+    return {attr.name: attr for attr in attributes_of(operation)}
 
 
 def traced_arguments(op: Op) -> tuple[list[Any], dict[str, Any]]:

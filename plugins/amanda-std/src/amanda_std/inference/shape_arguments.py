@@ -72,6 +72,8 @@ def to_integers(value: Any) -> Any:
         import numpy as np
 
         return _nested_integers(np.asarray(value).tolist())
+    if not hasattr(value, "__index__"):
+        raise InvalidTypeError("a shape argument holds integers", got=repr(value))
     return value.__index__()
 
 
@@ -128,6 +130,8 @@ def is_static(value: Any) -> bool:
 
 def normalize_axis(axis: Any, rank: int, what: str = "axis") -> int:
     """A possibly negative axis as 0 <= axis < rank; Undecided if computed."""
+    if not hasattr(axis, "__index__"):
+        raise InvalidTypeError(f"the {what} is an integer", got=repr(axis))
     number = int(axis.__index__())
     if not -rank <= number < rank:
         raise InvalidTypeError(

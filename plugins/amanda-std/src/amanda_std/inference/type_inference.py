@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from amanda.errors import AmandaError, InvalidTypeError, Undecided
 from amanda.graph import Graph
 from amanda.types import DType, Sym, TensorType, Type, unknown
@@ -104,7 +106,7 @@ def _infer_by_definition(
 ) -> tuple[Type, ...]:
     """The result types of a composite, through its definition."""
     lifted = [Typed(a) if isinstance(a, TensorType) else a for a in args]
-    with types_only():
+    with types_only(), np.errstate(all="ignore"):  # as when the graph runs
         made = operation.function(*lifted, **attrs)
     many = made if isinstance(made, tuple | list) else (made,)
     found: list[Type] = []

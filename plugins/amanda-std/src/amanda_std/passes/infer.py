@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from amanda.errors import AmandaError
+from amanda.errors import AmandaError, InvalidTypeError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import TensorType, Type
 from amanda_std.engine.operation import Operation
@@ -131,18 +131,21 @@ def _introduces_symbols(op: Op, types: tuple[Type, ...]) -> bool:
 def infer_by_definition(operation: Operation, op: Op) -> tuple[Type, ...]:
     """The result types by the definition of the op."""
     args, attrs = op_arguments(op, lambda port: port)
-    if operation.form.varies and not attrs.get("outputs", True):
-        attrs["outputs"] = len(op.outputs)
+    if operation.form.varies and "outputs" in attrs:
+        attrs["outputs"] = attrs["outputs"] or len(op.outputs)
+        _expect_outputs(attrs["outputs"], op)  # before types of so many are made
     types = operation.types(operation.normal(args), attrs)
-    if len(types) != len(op.outputs):
-        from amanda.errors import InvalidTypeError
+    _expect_outputs(len(types), op)
+    return types
 
+
+def _expect_outputs(number: int, op: Op) -> None:
+    if number != len(op.outputs):
         raise InvalidTypeError(
-            "the op has another number of results than it says",
-            expected=len(types),
+            "the op has another number of results than its attributes state",
+            expected=number,
             got=len(op.outputs),
         )
-    return types
 
 
 def _graph_result_types(graph: Graph) -> tuple[Type, ...]:

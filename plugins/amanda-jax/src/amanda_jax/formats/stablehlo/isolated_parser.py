@@ -26,7 +26,7 @@ from amanda.errors import AmandaError, FormatError, LimitError
 from amanda.graph import Graph
 from amanda_jax.formats.stablehlo.custom_calls import CustomCall
 
-__all__ = ["check_program", "parse_text", "read_program"]
+__all__ = ["check_program", "parse_text", "read_program", "stop_parser"]
 
 GRAPH: Final = "graph.amanda"
 PROGRAM: Final = "program"
@@ -160,4 +160,11 @@ class _ParserProcess:
 
 
 _PARSER: Final = _ParserProcess()
-atexit.register(_PARSER.close)
+
+
+def stop_parser() -> None:
+    """End the process, if there is one: another is started on the next use."""
+    _PARSER.close()
+
+
+atexit.register(stop_parser)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from amanda.types import dims_equal
-from amanda_onnx.mapping.static_values import dim_at, expect
+from amanda_onnx.mapping.static_values import dim_at, expect, expect_small
 from amanda_std import ops
 
 __all__ = ["merge_heads", "repeat_heads", "split_heads"]
@@ -33,4 +33,5 @@ def repeat_heads(x: Any, q: Any) -> Any:
     is_static = isinstance(have, int) and isinstance(want, int)
     divides = is_static and have and want % have == 0
     expect(divides, f"{want} query heads cannot share {have} heads evenly")
+    expect_small((want,), "an index of query heads")
     return ops.gather(x, np.arange(want) // (want // have), 1)

@@ -10,7 +10,13 @@ import numpy as np
 from amanda.graph import Graph
 from amanda.types import DType
 from amanda_onnx.mapping.attention.heads import repeat_heads
-from amanda_onnx.mapping.static_values import cast_to, dtype_of, expect, rank_of
+from amanda_onnx.mapping.static_values import (
+    cast_to,
+    dtype_of,
+    expect,
+    rank_of,
+    tensor_type_of,
+)
 from amanda_std import ops
 from amanda_std.mappings import inline_body
 
@@ -41,7 +47,7 @@ def _root_of_scale(q: Any, scale: float | None) -> Any:
     """The square root of the scale, by which queries and keys are multiplied."""
     if scale is not None:
         return np.asarray(sqrt(np.float32(scale))).astype(q.dtype.numpy)
-    depth = q.type.shape.dims[3]
+    depth = tensor_type_of(q).shape.dims[3]
     if isinstance(depth, int):
         return np.asarray(sqrt(1 / sqrt(depth))).astype(q.dtype.numpy)
     size = ops.astype(ops.dim(q, axis=3), dtype="float64")

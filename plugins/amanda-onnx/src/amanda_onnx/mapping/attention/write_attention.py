@@ -8,6 +8,7 @@ from amanda.mapping import Decline
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.attention.read_attention import QK_OUTPUT_MODES
 from amanda_onnx.mapping.operands import opset_of, rank_of
+from amanda_onnx.mapping.static_values import tensor_type_of
 
 __all__ = ["WRITE"]
 
@@ -54,7 +55,7 @@ def write_rotary_embedding(
     if opset_of(o) < 23 or rank_of(x) != 4:
         raise Decline("RotaryEmbedding needs rank 4 and opset 23")
     attrs = {"interleaved": 1} if interleaved else {}
-    depth = x.type.shape[3]
+    depth = tensor_type_of(x).shape[3]
     if size and not (isinstance(depth, int) and depth == size):
         attrs["rotary_embedding_dim"] = size
     return o.RotaryEmbedding(x, cos, sin, position, **attrs)

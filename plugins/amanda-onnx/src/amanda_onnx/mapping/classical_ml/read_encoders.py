@@ -16,7 +16,7 @@ from amanda_onnx.mapping.classical_ml.scores import (
     to_floats,
 )
 from amanda_onnx.mapping.shapes.read_shapes import read_cast
-from amanda_onnx.mapping.static_values import expect, one_item, rank_of
+from amanda_onnx.mapping.static_values import expect, one_item, rank_of, tensor_type_of
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -74,7 +74,7 @@ def read_feature_vectorizer(*xs: Any, inputdimensions: Any = None) -> Any:
         x = to_floats(x) if str(x.dtype) != "float64" else to_float32(x)
         x = ops.reshape(x, [-1, 1]) if rank_of(x) == 1 else x
         cut = ops.slice_(x, [0], [width], [1])
-        size = cut.type.shape.dims[1]
+        size = tensor_type_of(cut).shape.dims[1]
         missing = width - (size if isinstance(size, int) else ops.dim(cut, axis=1))
         is_full = isinstance(missing, int) and not missing
         columns.append(cut if is_full else ops.pad(cut, [[0, missing]], None, [1]))
@@ -191,7 +191,9 @@ def read_dict_vectorizer(
 ) -> Any:
     keys = tuple(int64_vocabulary or string_vocabulary or ())
     row = ops.map_vectorize(m, vocabulary=keys)
-    is_known = row.type.shape.has_rank  # some files declare no type of values
+    is_known = tensor_type_of(
+        row
+    ).shape.has_rank  # some files declare no type of values
     return ops.expand_dims(row, (0,)) if is_known else ops.reshape(row, [1, -1])
 
 

@@ -14,7 +14,7 @@ from amanda_onnx.mapping.classical_ml.scores import (
     to_floats,
     transform_scores,
 )
-from amanda_onnx.mapping.static_values import expect
+from amanda_onnx.mapping.static_values import expect, tensor_type_of
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -41,7 +41,11 @@ def read_linear_classifier(
     labels = classlabels_ints or classlabels_strings or ()
     rows = len(intercepts) if intercepts else 0
     if not rows:
-        width = y.type.shape.dims[1] if y.type.shape.has_rank else None
+        width = (
+            tensor_type_of(y).shape.dims[1]
+            if tensor_type_of(y).shape.has_rank
+            else None
+        )
         if not isinstance(width, int):
             raise Decline("the number of features is dynamic")
         rows = len(coefficients) // width

@@ -92,6 +92,7 @@ class _TreeNodes:
     def evaluate(self, x: Any, targets: int, aggregate: str) -> Any:
         """The aggregated weights: [rows, targets]."""
         expect(aggregate in _AGGREGATES, f"unknown aggregate_function {aggregate}")
+        expect(targets >= 0, f"{targets} targets")
         size = len(self.mode) * targets
         expect(size <= _MAX_WEIGHTS, f"tree ensemble with {size} weights")
         inner = [m for m in self.mode if m != _LEAF]

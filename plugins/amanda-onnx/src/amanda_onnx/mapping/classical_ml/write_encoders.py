@@ -12,6 +12,7 @@ import numpy as np
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import MapType
+from amanda_onnx.mapping.static_values import tensor_type_of
 
 __all__ = ["WRITE", "constant_tensor", "expect_ml_op"]
 
@@ -42,7 +43,7 @@ def write_lookup(o: Any, x: Any, keys: Any, values: Any, otherwise: Any) -> Any:
     """float64 and small integers need tensor attributes."""
     version = expect_ml_op(o, "LabelEncoder")
     tensors = [constant_tensor(v, "categories") for v in (keys, values, otherwise)]
-    if x.type.dtype != tensors[0].dtype:
+    if tensor_type_of(x).dtype != tensors[0].dtype:
         raise Decline("the data has another dtype than the categories")
     dtypes = [str(t.dtype) for t in tensors[:2]]
     has_nan = dtypes[0] == "float32" and np.isnan(tensors[0].numpy()).any()
@@ -68,9 +69,9 @@ def write_lookup(o: Any, x: Any, keys: Any, values: Any, otherwise: Any) -> Any:
 def write_equal(o: Any, a: Any, b: Any) -> Any:
     """Of strings and constant ones: encoded as integers, in opsets before 19. Of
     floats before 11: neither less nor greater, and no NaN."""
-    if a.type.dtype.kind == "float":
+    if tensor_type_of(a).dtype.kind == "float":
         return _equal_floats(o, a, b)
-    if str(a.type.dtype) != "string" or expect_ml_op(o, "LabelEncoder") < 2:
+    if str(tensor_type_of(a).dtype) != "string" or expect_ml_op(o, "LabelEncoder") < 2:
         raise Decline("Equal of this opset does not support this dtype")
     constant = next((v for v in (b, a) if constant_of(v) is not None), None)
     if constant is None:
@@ -87,7 +88,7 @@ def write_equal(o: Any, a: Any, b: Any) -> Any:
 
 
 def _equal_floats(o: Any, a: Any, b: Any) -> Any:
-    below = Tensor.of(np.asarray(-1, a.type.dtype.numpy))
+    below = Tensor.of(np.asarray(-1, tensor_type_of(a).dtype.numpy))
     numbers = (o.Greater(o.Abs(v), below) for v in (a, b))  # false for NaN
     differ = o.Or(o.Less(a, b), o.Greater(a, b))
     return o.And(o.Not(differ), o.And(*numbers))
@@ -104,7 +105,7 @@ def _items(tensor: Tensor) -> list[Any]:
 def write_map_rows(o: Any, keys: Any, x: Any) -> Any:
     expect_ml_op(o, "ZipMap")
     tensor = constant_tensor(keys, "keys of maps")
-    if str(x.type.dtype) != "float32":
+    if str(tensor_type_of(x).dtype) != "float32":
         raise Decline("ZipMap has values of float32 only")
     suffix = "strings" if str(tensor.dtype) == "string" else "int64s"
     return o.op(f"{_ML}.ZipMap", x, **{f"classlabels_{suffix}": _items(tensor)})

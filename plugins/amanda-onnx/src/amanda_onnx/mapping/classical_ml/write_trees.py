@@ -13,6 +13,7 @@ from amanda_onnx.mapping.classical_ml.write_encoders import (
     constant_tensor,
     expect_ml_op,
 )
+from amanda_onnx.mapping.static_values import tensor_type_of
 from amanda_std.mappings import TREE_AGGREGATIONS, TREE_COMPARISONS
 
 __all__ = ["WRITE"]
@@ -107,12 +108,12 @@ def write_tree_ensemble(
     rows = (roots, feature, split, true_child, false_child, weights)
     forest = _Forest(rows, modes, missing, compare)
     forest.expect_depth(depth)
-    targets = int(weights.type.shape.dims[1])
+    targets = int(tensor_type_of(weights).shape.dims[1])
     if join in ("min", "max"):
         forest.expect_extrema(join, targets)
     if is_newest:
         return _tree_ensemble(o, x, forest, join, targets)
-    if str(x.type.dtype) != "float32":
+    if str(tensor_type_of(x).dtype) != "float32":
         raise Decline("TreeEnsembleRegressor returns float32 only")
     attrs = _regressor_attributes(forest, join)
     return o.op(f"{_ML}.TreeEnsembleRegressor", x, n_targets=targets, **attrs)
@@ -174,7 +175,7 @@ def _tree_ensemble(o: Any, x: Any, forest: _Forest, join: str, targets: int) -> 
     if any(forest.missing_is_true[n] for n in nodes):
         missing = [int(forest.missing_is_true[n]) for n in nodes]
         attrs["nodes_missing_value_tracks_true"] = missing
-    dtype = x.type.dtype.numpy
+    dtype = tensor_type_of(x).dtype.numpy
     return o.op(
         f"{_ML}.TreeEnsemble", x,
         tree_roots=[index[root] for root in forest.roots],

@@ -17,7 +17,7 @@ from amanda_onnx.mapping.attention.heads import merge_heads, split_heads
 from amanda_onnx.mapping.contrib.read_contrib_quantization import (
     read_matmul_integer_to_float,
 )
-from amanda_onnx.mapping.static_values import expect, rank_of
+from amanda_onnx.mapping.static_values import expect, rank_of, tensor_type_of
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -60,7 +60,7 @@ def _unpack(x: Any, count: int) -> list[Any]:
 
 def _merge_last(x: Any) -> Any:
     """[batch, length, heads, depth] as [batch, length, heads * depth]."""
-    heads, depth = x.type.shape.dims[2:]
+    heads, depth = tensor_type_of(x).shape.dims[2:]
     is_static = isinstance(heads, int) and isinstance(depth, int)
     return ops.reshape(x, [0, 0, heads * depth if is_static else -1], copy_zero=True)
 
@@ -74,7 +74,7 @@ def read_packed_attention(
     expect(past_length is None, "a cache that is written in place")
     qkv = ops.matmul(x, weights)
     qkv = qkv if bias is None else qkv + bias
-    size = weights.type.shape.dims[-1]
+    size = tensor_type_of(weights).shape.dims[-1]
     expect(isinstance(size, int), "the width of the packed weights is dynamic")
     sizes = [int(size) // 3] * 3 if qkv_hidden_sizes is None else qkv_hidden_sizes
     return _self_attention(
@@ -161,14 +161,16 @@ def read_rotary_embedding(
     scale: float = 1.0,
 ) -> Any:  # fmt: skip
     expect(not is_packed_batching and scale in (0.0, 1.0), "packed batching or a scale")
-    half = cos.type.shape.dims[-1]
+    half = tensor_type_of(cos).shape.dims[-1]
     expect(isinstance(half, int), "the width of the cos cache is dynamic")
     is_merged = rank_of(x) == 3
     if is_merged:
-        size = x.type.shape.dims[-1]
+        size = tensor_type_of(x).shape.dims[-1]
         expect(num_heads or isinstance(size, int), "the number of heads is dynamic")
         x = split_heads(x, num_heads or int(size) // (2 * int(half)))
-    if position.type.shape.dims == (1,):  # of the first token; the others follow
+    if tensor_type_of(position).shape.dims == (
+        1,
+    ):  # of the first token; the others follow
         rows = ops.expand_dims(position + ops.arange(0, x.shape[2]), (0,))
         position = ops.broadcast_to(rows, (x.shape[0], x.shape[2]))
     size = rotary_embedding_dim or 2 * int(half)

@@ -12,7 +12,13 @@ import numpy as np
 from amanda.types import DType
 from amanda_onnx.format.element_types import DTYPES
 from amanda_onnx.mapping.nn.read_conv import padding_of, read_gemm
-from amanda_onnx.mapping.static_values import cast_to, expect, known_content, rank_of
+from amanda_onnx.mapping.static_values import (
+    cast_to,
+    expect,
+    known_content,
+    rank_of,
+    tensor_type_of,
+)
 from amanda_std import ops
 
 __all__ = ["READ", "transpose_matrix"]
@@ -93,7 +99,7 @@ def read_embed_layer_norm(
 
 
 def read_bias_split_gelu(x: Any, bias: Any) -> Any:
-    size = x.type.shape.dims[-1]
+    size = tensor_type_of(x).shape.dims[-1]
     expect(isinstance(size, int), "the last dim is dynamic")
     left, right = ops.split(x + bias, [int(size) // 2] * 2, axis=-1, outputs=2)
     return left * ops.gelu(right)

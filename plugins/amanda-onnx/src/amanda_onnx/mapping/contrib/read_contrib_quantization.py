@@ -22,7 +22,13 @@ from amanda_onnx.mapping.quantization.read_quantization import (
     read_dequantize,
     read_quantize,
 )
-from amanda_onnx.mapping.static_values import cast_to, expect, rank_of, scalar_of_one
+from amanda_onnx.mapping.static_values import (
+    cast_to,
+    expect,
+    rank_of,
+    scalar_of_one,
+    tensor_type_of,
+)
 from amanda_std import ops
 
 __all__ = ["READ", "read_matmul_integer_to_float"]
@@ -92,7 +98,7 @@ def read_gather_block_quantized(
     own = data.dtype
     if str(own) == "uint8" and bits < 8:
         own = DType(f"uint{bits}")
-        rows, width = data.type.shape.dims
+        rows, width = tensor_type_of(data).shape.dims
         data = _unpack(data, own, (rows, width * 8 // bits))
         blocks = -(-int(data.shape[1]) // block_size)
         zeros = _unpack_zeros(zeros, own, rows, blocks)

@@ -10,6 +10,7 @@ from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import DType, dims_equal
 from amanda_onnx.mapping.operands import rank_of
+from amanda_onnx.mapping.static_values import tensor_type_of
 
 __all__ = ["WRITE"]
 
@@ -30,7 +31,7 @@ def _contrib_type(o: Any, name: str) -> str:
 def write_bias_gelu(o: Any, x: Any, b: Any, *, approximate: bool = False) -> Any:
     """onnxruntime's kernels do not broadcast: the bias is as long as the last axis."""
     type = _contrib_type(o, "FastGelu" if approximate else "BiasGelu")
-    last, own = x.type.shape.dims[-1:], b.type.shape.dims
+    last, own = tensor_type_of(x).shape.dims[-1:], tensor_type_of(b).shape.dims
     if not (len(last) == len(own) == 1 and dims_equal(last[0], own[0]) is True):
         raise Decline("BiasGelu needs a bias as long as the last axis")
     return o.op(type, x, b)
@@ -75,13 +76,13 @@ def write_multi_head_attention(
 
 def _check_attention_bias(added: Any, q: Any, k: Any, past: Any, heads: int) -> None:
     """onnxruntime's kernels broadcast the bias over batch and heads only."""
-    batch, length = q.type.shape.dims[:2]
-    keys = k.type.shape.dims[1 if rank_of(k) == 3 else 2]
-    keys = keys if past is None else keys + past.type.shape.dims[2]
+    batch, length = tensor_type_of(q).shape.dims[:2]
+    keys = tensor_type_of(k).shape.dims[1 if rank_of(k) == 3 else 2]
+    keys = keys if past is None else keys + tensor_type_of(past).shape.dims[2]
     wanted = (batch, heads, length, keys)
     if rank_of(added) != len(wanted):
         raise Decline("MultiHeadAttention needs a bias [batch, heads, length, keys]")
-    pairs = zip(added.type.shape.dims, wanted, strict=True)
+    pairs = zip(tensor_type_of(added).shape.dims, wanted, strict=True)
     for axis, (own, other) in enumerate(pairs):
         if axis < 2 and dims_equal(own, 1):
             continue
@@ -102,9 +103,14 @@ def write_grouped_attention(
     """How the cache grows is declared by the types of its values."""
     del half, grows  # implied by the cos/sin cache and by the types
     type = _contrib_type(o, "GroupQueryAttention")
-    if total is None or any(str(x.type.dtype) != "int32" for x in (last, total)):
+    if total is None or any(
+        str(tensor_type_of(x).dtype) != "int32" for x in (last, total)
+    ):
         raise Decline("GroupQueryAttention needs lengths in int32")
-    width, count = q.type.shape.dims[-1], heads + (2 * shared if k is None else 0)
+    width, count = (
+        tensor_type_of(q).shape.dims[-1],
+        heads + (2 * shared if k is None else 0),
+    )
     if isinstance(width, int) and width // count % _HEAD_MULTIPLE:
         raise Decline(f"GroupQueryAttention with a head size of {width // count}")
     attrs: dict[str, Any] = {"scale": scale} if scale else {}
@@ -128,12 +134,12 @@ def write_rotary_embedding(
             "RotaryEmbedding of com.microsoft needs positions [batch, length]"
         )
     attrs: dict[str, Any] = {"interleaved": 1} if interleaved else {}
-    _, heads, _, depth = x.type.shape.dims
+    _, heads, _, depth = tensor_type_of(x).shape.dims
     if not (isinstance(depth, int) and size in (0, depth)):
         if not size or not isinstance(heads, int):
             raise Decline("RotaryEmbedding with a dynamic head size")
         attrs |= {"rotary_embedding_dim": size, "num_heads": heads}
-    if str(position.type.dtype) != "int64":
+    if str(tensor_type_of(position).dtype) != "int64":
         position = o.Cast(position, to=7)
     return o.op(type, x, position, cos, sin, **attrs)
 
@@ -145,7 +151,7 @@ def write_quantized_linear(o: Any, x: Any, w: Any, scales: Any, zeros: Any = Non
                            bias: Any = None, *, block: int) -> Any:  # fmt: skip
     """The bytes of a weight of 2, 4 or 8 bits are those that MatMulNBits has."""
     type = _contrib_type(o, "MatMulNBits")
-    weight, size = constant_of(w), x.type.shape.dims[-1]
+    weight, size = constant_of(w), tensor_type_of(x).shape.dims[-1]
     if weight is None or not isinstance(size, int):
         raise Decline("MatMulNBits needs a constant weight and a static last dim")
     dtype = weight.dtype
@@ -153,9 +159,9 @@ def write_quantized_linear(o: Any, x: Any, w: Any, scales: Any, zeros: Any = Non
         raise Decline("MatMulNBits of a weight whose dtype has a scale")
     if str(dtype) not in ("uint2", "uint4", "uint8") or block < 16 or block & block - 1:
         raise Decline(f"MatMulNBits of {dtype} in blocks of {block}")
-    if scales.type.dtype != x.type.dtype:
+    if tensor_type_of(scales).dtype != tensor_type_of(x).dtype:
         raise Decline("MatMulNBits needs scales in the dtype of the data")
-    rows, width = (int(d) for d in w.type.shape)
+    rows, width = (int(d) for d in tensor_type_of(w).shape)
     if width != -(-size // block) * block:
         raise Decline("MatMulNBits needs whole blocks")
     blocks = width // block

@@ -7,6 +7,7 @@ from typing import Any
 
 from amanda.mapping import Decline, constant_of
 from amanda_onnx.mapping.operands import opset_of, scalar_like
+from amanda_onnx.mapping.static_values import tensor_type_of
 
 __all__ = ["WRITE"]
 
@@ -31,6 +32,10 @@ def write_expm1(o: Any, x: Any) -> Any:
 
 
 def write_clip(o: Any, x: Any, low: Any = None, high: Any = None) -> Any:
+    for bound in (low, high):
+        shape = None if bound is None else tensor_type_of(bound).shape
+        if shape is not None and shape.is_static and int(shape.size) != 1:
+            raise Decline("Clip has bounds of one element", got=shape)
     if opset_of(o) >= 11:
         return o.Clip(x, low, high)
     bounds = {}

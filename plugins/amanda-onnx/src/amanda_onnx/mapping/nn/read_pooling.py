@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from amanda_onnx.mapping.nn.read_conv import padding_of
-from amanda_onnx.mapping.static_values import known_or_value
+from amanda_onnx.mapping.static_values import expect, known_or_value
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -44,6 +46,9 @@ def read_max_unpool(x: Any, indices: Any, size: Any = None, *, kernel_shape: Any
     n = len(kernel_shape)
     steps, around = strides or [1] * n, pads or [0] * (2 * n)
     dims = list(x.shape)
+    expect(len(steps) == n, f"strides for {n} axes expected")
+    expect(len(around) == 2 * n, f"pads for {n} axes expected")
+    expect(len(dims) == n + 2, f"an input with {n} spatial axes expected")
     pooled = [
         (dims[i + 2] - 1) * steps[i] - around[i] - around[n + i] + kernel_shape[i]
         for i in range(n)
@@ -53,6 +58,7 @@ def read_max_unpool(x: Any, indices: Any, size: Any = None, *, kernel_shape: Any
         return y
     wanted = known_or_value(size)
     if isinstance(wanted, list):
+        expect(np.shape(wanted) == (len(dims),), "a size for each axis expected")
         pairs: Any = [(0, wanted[i] - d) for i, d in enumerate([*dims[:2], *pooled])]
         return ops.pad(y, pairs)
     more = ops.expand_dims(wanted - ops.shape_of(y), (1,))

@@ -17,7 +17,7 @@ from amanda_onnx.mapping.elementwise.read_elementwise import (
 from amanda_onnx.mapping.nn.read_conv import read_gemm
 from amanda_onnx.mapping.resize.read_resize import read_upsample_8
 from amanda_onnx.mapping.shapes.read_shapes import read_cast
-from amanda_onnx.mapping.static_values import expect, pairs_of, rank_of
+from amanda_onnx.mapping.static_values import expect, pairs_of, rank_of, tensor_type_of
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -57,7 +57,7 @@ def read_gemm_6(a: Any, b: Any, c: Any, *, alpha: float = 1.0, beta: float = 1.0
 
 def read_prelu_6(x: Any, slope: Any, *, consumed_inputs: Any = None) -> Any:  # noqa: ARG001
     """One slope, or one for each channel."""
-    if slope.type.shape.rank == 1 and rank_of(x) > 2:
+    if tensor_type_of(slope).shape.rank == 1 and rank_of(x) > 2:
         slope = ops.reshape(slope, [-1, *[1] * (rank_of(x) - 2)])
     return ops.prelu(x, slope)
 

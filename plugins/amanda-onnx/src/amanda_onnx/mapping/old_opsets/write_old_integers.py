@@ -11,6 +11,7 @@ from amanda.tensors import Tensor
 from amanda.types import DType, TensorType
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.operands import int64_tensor, opset_of, rank_of, static_value
+from amanda_onnx.mapping.static_values import expect, expect_small, tensor_type_of
 
 __all__ = ["WRITE"]
 
@@ -20,7 +21,7 @@ _BIT_SHIFT, _SIGNED_BIT_SHIFT = 11, 28
 
 
 def _integer_dtype(x: Any) -> DType:
-    dtype = x.type.dtype if isinstance(x.type, TensorType) else None
+    dtype = tensor_type_of(x).dtype if isinstance(x.type, TensorType) else None
     if not isinstance(dtype, DType) or str(dtype.kind) not in ("int", "uint"):
         raise Decline(f"{x} is not known to hold integers")
     return dtype
@@ -117,7 +118,10 @@ def write_arange(o: Any, start: Any, stop: Any, step: Any = 1) -> Any:
         raise Decline("Range of this opset is written by a rule of its own")
     known = [static_value(v) for v in (start, stop, step)]
     if None not in known:
-        return o.Identity(int64_tensor(np.arange(*known)))
+        first, end, by = known
+        expect(by != 0, "a step of 0")
+        expect_small((max(0, -((first - end) // by)),), "a constant in place of Range")
+        return o.Identity(int64_tensor(np.arange(first, end, by)))
     if opset_of(o) < 9 or known[0] != 0 or known[2] != 1:
         raise Decline("this opset has no Range with computed bounds")
     is_int64 = _integer_dtype(stop).name == "int64"
@@ -137,10 +141,11 @@ def write_gather_elements(o: Any, x: Any, indices: Any, *, axis: int = 0) -> Any
     """Gather from the flattened data, at linear indices; shapes must be static."""
     if opset_of(o) >= 11:
         raise Decline("GatherElements of this opset is written by a rule of its own")
-    shapes = [v.type.shape for v in (x, indices)]
+    shapes = [tensor_type_of(v).shape for v in (x, indices)]
     if not all(shape.is_static for shape in shapes):
         raise Decline("without GatherElements, shapes must be static")
     size, wanted = (tuple(map(int, shape)) for shape in shapes)
+    expect_small(wanted, "an index in place of GatherElements")
     axis %= rank_of(x)
     strides = [int(np.prod(size[i + 1 :])) for i in range(len(size))]
     others = [0 if i == axis else stride for i, stride in enumerate(strides)]

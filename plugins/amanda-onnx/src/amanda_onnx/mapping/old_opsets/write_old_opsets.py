@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from amanda.tensors import Tensor
 from amanda.types import TensorType, int32
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.operands import int64_tensor, opset_of, scalar_like
+from amanda_onnx.mapping.static_values import expect_small, tensor_type_of
 from amanda_std.mappings import finite_limits
 
 __all__ = ["WRITE"]
@@ -27,9 +29,12 @@ def _expect_before(o: Any, since: int, type: str) -> None:
 
 
 def _float_dtype(x: Any) -> Any:
-    if not isinstance(x.type, TensorType) or str(x.type.dtype.kind) != "float":
+    if (
+        not isinstance(x.type, TensorType)
+        or str(tensor_type_of(x).dtype.kind) != "float"
+    ):
         raise Decline(f"{x} is not known to be floating-point")
-    return x.type.dtype
+    return tensor_type_of(x).dtype
 
 
 def write_round(o: Any, x: Any) -> Any:
@@ -85,7 +90,7 @@ def write_isinf(o: Any, x: Any) -> Any:
 
 def _static_shapes(*xs: Any) -> list[tuple[int, ...]]:
     """The shapes of values, and at the end the one that they broadcast to."""
-    shapes = [x.type.shape for x in xs]
+    shapes = [tensor_type_of(x).shape for x in xs]
     if not all(shape.is_static for shape in shapes):
         raise Undecided("the shapes are dynamic")
     static = [tuple(map(int, shape)) for shape in shapes]
@@ -103,20 +108,24 @@ def _expand(o: Any, x: Any, shape: tuple[int, ...], to: tuple[int, ...]) -> Any:
         return x
     if opset_of(o) >= 8:
         return o.Expand(x, int64_tensor(to))
+    expect_small(to, "a constant that is added to broadcast")
     return o.Sub(x, Tensor.of(np.zeros(to, _float_dtype(x).numpy)))
 
 
 def write_where(o: Any, c: Any, a: Any, b: Any) -> Any:
     """Of integers: by arithmetic. Of floats: gathered from b and a in one vector."""
     _expect_before(o, 9, "Where")
-    name = str(a.type.dtype)
+    name = str(tensor_type_of(a).dtype)
     if name == "bool":
         return o.Or(o.And(c, a), o.And(o.Not(c), b))
     if name in ("int32", "int64"):
-        one, other = (o.Cast(v, to=CODES[a.type.dtype]) for v in (c, o.Not(c)))
+        one, other = (
+            o.Cast(v, to=CODES[tensor_type_of(a).dtype]) for v in (c, o.Not(c))
+        )
         return o.Add(o.Mul(one, a), o.Mul(other, b))
     _, shape_a, shape_b, to = _static_shapes(c, a, b)
-    size = int(np.prod(to))
+    expect_small(to, "an index in place of Where")
+    size = math.prod(to)
     flat = int64_tensor([-1])
     both = o.Concat(
         o.Reshape(_expand(o, b, shape_b, to), flat),

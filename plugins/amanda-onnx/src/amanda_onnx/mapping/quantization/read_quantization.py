@@ -15,6 +15,7 @@ from amanda_onnx.mapping.static_values import (
     rank_of,
     scalar_of_one,
     static_dims,
+    tensor_type_of,
 )
 from amanda_std import ops
 
@@ -25,7 +26,7 @@ _FLOAT32 = DType("float32")
 
 def _granularity(x: Any, scale: Any, axis: int, block: int) -> dict[str, Any]:
     """Attributes of quantization per tensor (none), per axis, or in blocks."""
-    shape = scale.type.shape
+    shape = tensor_type_of(scale).shape
     rank = rank_of(x)
     if block or shape.rank == 1:
         expect(-rank <= axis < rank, f"axis={axis} of data of rank {rank}")
@@ -84,7 +85,7 @@ def _conv_attributes(
     x: Any, w: Any, auto_pad: str, pads: Any, strides: Any, dilations: Any,
     group: int, kernel_shape: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    if kernel_shape is not None and w.type.shape.is_static:
+    if kernel_shape is not None and tensor_type_of(w).shape.is_static:
         expect(
             list(kernel_shape) == static_dims(w)[2:], "kernel_shape is not that of w"
         )

@@ -16,6 +16,7 @@ from amanda_onnx.mapping.operands import (
     padding_attributes,
     rank_of,
 )
+from amanda_onnx.mapping.static_values import tensor_type_of
 
 __all__ = ["WRITE"]
 
@@ -42,7 +43,7 @@ def _granularity(
     o: Any, scale: Any, zero_point: Any, axis: int | None, block: int
 ) -> dict[str, Any]:
     """Attributes of quantization per tensor (none), per axis, or in blocks."""
-    shapes = [v.type.shape for v in (scale, zero_point) if v is not None]
+    shapes = [tensor_type_of(v).shape for v in (scale, zero_point) if v is not None]
     if len({shape.rank for shape in shapes if shape.has_rank}) > 1:
         raise Decline("the zero point has another shape than the scale")
     if block:
@@ -60,11 +61,11 @@ def write_quantize(
     o: Any, x: Any, scale: Any, zero_point: Any = None, *, dtype: Any = None,
     axis: int | None = None, block: int = 0, saturate: bool = True,
 ) -> Any:  # fmt: skip
-    own = DType("uint8") if zero_point is None else zero_point.type.dtype
+    own = DType("uint8") if zero_point is None else tensor_type_of(zero_point).dtype
     wanted = own if dtype is None else dtype
     if zero_point is not None and wanted != own:
         raise Decline("the zero point has another dtype than the result")
-    _expect_quantizable(o, wanted, x.type.dtype)
+    _expect_quantizable(o, wanted, tensor_type_of(x).dtype)
     attrs = _granularity(o, scale, zero_point, axis, block)
     if not saturate:
         expect_opset(o, 19, "quantization without saturation")
@@ -81,16 +82,16 @@ def write_quantize(
 
 def write_dequantize(o: Any, x: Any, scale: Any, zero_point: Any = None, *,
                      axis: int | None = None, block: int = 0) -> Any:  # fmt: skip
-    if str(x.type.dtype) == "int32":
+    if str(tensor_type_of(x).dtype) == "int32":
         expect_opset(o, 10, "DequantizeLinear")
     else:
-        _expect_quantizable(o, x.type.dtype, scale.type.dtype)
+        _expect_quantizable(o, tensor_type_of(x).dtype, tensor_type_of(scale).dtype)
     attrs = _granularity(o, scale, zero_point, axis, block)
     return o.DequantizeLinear(x, scale, zero_point, **attrs)
 
 
 def write_dynamic_quantize(o: Any, x: Any, *, dtype: Any = None) -> Any:
-    if str(dtype or "uint8") != "uint8" or str(x.type.dtype) != "float32":
+    if str(dtype or "uint8") != "uint8" or str(tensor_type_of(x).dtype) != "float32":
         raise Decline("DynamicQuantizeLinear quantizes float32 to uint8 only")
     expect_opset(o, 11, "DynamicQuantizeLinear")
     return o.DynamicQuantizeLinear(x)
@@ -101,14 +102,15 @@ def write_dynamic_quantize(o: Any, x: Any, *, dtype: Any = None) -> Any:
 
 def _expect_int8(*xs: Any) -> None:
     for x in xs:
-        if x is not None and str(x.type.dtype) not in ("int8", "uint8"):
+        if x is not None and str(tensor_type_of(x).dtype) not in ("int8", "uint8"):
             raise Decline(
-                f"quantized products are of int8 and uint8, not {x.type.dtype}"
+                "quantized products are of int8 and uint8",
+                got=tensor_type_of(x).dtype,
             )
 
 
 def _expect_float32_scale(scale: Any) -> None:
-    if str(scale.type.dtype) != "float32":
+    if str(tensor_type_of(scale).dtype) != "float32":
         raise Decline("quantized products need float32 scales")
 
 

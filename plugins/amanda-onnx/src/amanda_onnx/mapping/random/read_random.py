@@ -18,6 +18,7 @@ from amanda_onnx.mapping.static_values import (
     expect,
     known_content,
     static_dims,
+    tensor_type_of,
 )
 from amanda_std import ops
 
@@ -92,7 +93,9 @@ def read_random_uniform_like(
 
 def _shape(x: Any) -> Any:
     """Numbers where the shape is static."""
-    return tuple(static_dims(x)) if x.type.shape.is_static else ops.shape_of(x)
+    return (
+        tuple(static_dims(x)) if tensor_type_of(x).shape.is_static else ops.shape_of(x)
+    )
 
 
 def read_bernoulli(o: Any, p: Any, *, dtype: int | None = None,

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from amanda.mapping import Decline
-from amanda_onnx.mapping.static_values import known_content, known_or_value
+from amanda_onnx.mapping.static_values import (
+    known_content,
+    known_or_value,
+    tensor_type_of,
+)
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -83,7 +87,7 @@ def _is_empty(axes: Any) -> bool:
     known = known_content(axes)
     if known is not None:
         return not known
-    shape = axes.type.shape
+    shape = tensor_type_of(axes).shape
     if not shape.is_static:
         raise Decline("the number of axes is dynamic; it may be 0")
     return int(shape.size) == 0

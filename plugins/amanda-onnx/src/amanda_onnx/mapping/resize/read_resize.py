@@ -12,6 +12,7 @@ from amanda_onnx.mapping.static_values import (
     known_content,
     known_or_value,
     rank_of,
+    tensor_type_of,
 )
 from amanda_std import ops
 
@@ -64,7 +65,7 @@ def _some_axes(axes: list[int], rank: int) -> tuple[int, ...] | None:
 
 
 def _is_empty(value: Any) -> bool:
-    shape = value.type.shape
+    shape = tensor_type_of(value).shape
     return bool(shape.is_static and int(shape.size) == 0)
 
 
@@ -106,7 +107,7 @@ def _resize_by_known_scales(
     if not pairs:
         return ops.identity(x)
     axes, scales = [a for a, _ in pairs], [s for _, s in pairs]
-    dims = x.type.shape.dims
+    dims = tensor_type_of(x).shape.dims
     if all(isinstance(dims[a], int) for a in axes):
         sizes: Any = [int(np.floor(dims[a] * s)) for a, s in pairs]
     else:

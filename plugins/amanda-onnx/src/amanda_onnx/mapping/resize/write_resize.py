@@ -11,6 +11,7 @@ from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_onnx.mapping.operands import int64_tensor, opset_of, rank_of
+from amanda_onnx.mapping.static_values import tensor_type_of
 
 __all__ = ["WRITE"]
 
@@ -84,7 +85,10 @@ def _are_scaled_sizes(x: Any, sizes: Any, scales: Any, axes: Any) -> bool:
     tensor = constant_of(scales)
     if tensor is None or not isinstance(x.type, TensorType):
         return False
-    dims = [x.type.shape[a] for a in (range(rank_of(x)) if axes is None else axes)]
+    dims = [
+        tensor_type_of(x).shape[a]
+        for a in (range(rank_of(x)) if axes is None else axes)
+    ]
     rows = zip(dims, tensor.tolist(), sizes, strict=True)
     return all(isinstance(d, int) and int(np.floor(d * s)) == n for d, s, n in rows)
 
@@ -106,7 +110,7 @@ def _of_all_axes(
         return None, Tensor.of(np.asarray(every, "float32"))
     if isinstance(sizes, OutputPort) or not isinstance(x.type, TensorType):
         raise Decline("Resize of this opset needs sizes of all axes")
-    dims = list(x.type.shape)
+    dims = list(tensor_type_of(x).shape)
     for a, n in zip(axes, sizes, strict=True):
         dims[a % rank] = n
     if not all(isinstance(d, int) for d in dims):

@@ -6,6 +6,7 @@ from typing import Any
 
 from amanda.mapping import Decline, constant_of
 from amanda_onnx.mapping.operands import opset_of
+from amanda_onnx.mapping.static_values import tensor_type_of
 
 __all__ = ["WRITE"]
 
@@ -18,9 +19,12 @@ def write_ngram_counts(o: Any, x: Any, grams: Any, *, length: int, step: int = 1
     pool = constant_of(grams)
     if opset_of(o) < 9 or pool is None or (step != 1 and length > 1):
         raise Decline("TfIdfVectorizer counts constant n-grams, from opset 9 on")
-    if str(dtype or "float32") != "float32" or str(x.type.dtype) not in _COUNTABLE:
+    if (
+        str(dtype or "float32") != "float32"
+        or str(tensor_type_of(x).dtype) not in _COUNTABLE
+    ):
         raise Decline("TfIdfVectorizer counts integers or strings, in float32")
-    if x.type.shape.rank not in (1, 2):
+    if tensor_type_of(x).shape.rank not in (1, 2):
         raise Decline("TfIdfVectorizer needs data of rank 1 or 2")
     rows = pool.numpy().reshape(-1, length).tolist()
     if not rows or len({tuple(row) for row in rows}) != len(rows):

@@ -73,7 +73,7 @@ def read_split(x: Any, sizes: Any = None, *, axis: int = 0, outputs: int,
 
 def _uneven_sizes(x: Any, axis: int, outputs: int) -> list[int] | None:
     """The sizes of equal parts where several at the end are smaller or empty."""
-    dims = x.type.shape.dims if x.type.shape.has_rank else ()
+    dims = tensor_type_of(x).shape.dims if tensor_type_of(x).shape.has_rank else ()
     length = dims[axis] if -len(dims) <= axis < len(dims) else None
     if not isinstance(length, int) or not outputs:
         return None
@@ -106,7 +106,7 @@ def read_pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *,
     else:
         pairs = pairs_of(known)
     if value is not None:
-        value = to_scalar(value) if value.type.shape.rank else value
+        value = to_scalar(value) if tensor_type_of(value).shape.rank else value
     return ops.pad(x, pairs, value, known_or_value(axes), mode=mode)
 
 

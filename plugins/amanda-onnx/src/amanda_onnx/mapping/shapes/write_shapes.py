@@ -17,6 +17,7 @@ from amanda_onnx.mapping.operands import (
     static_value,
     unsqueeze,
 )
+from amanda_onnx.mapping.static_values import tensor_type_of
 
 __all__ = ["WRITE"]
 
@@ -51,7 +52,7 @@ def write_split(o: Any, x: Any, sizes: Any = None, *, axis: int = 0,
 
 def _equal_sizes(x: Any, axis: int, outputs: int) -> list[int] | None:
     """The sizes where the last part is smaller; None where all are equal."""
-    length = x.type.shape[axis] if isinstance(x.type, TensorType) else None
+    length = tensor_type_of(x).shape[axis] if isinstance(x.type, TensorType) else None
     if not isinstance(length, int):
         raise Decline("Split of this opset needs its sizes; the dim is dynamic")
     part = -(-length // outputs)
@@ -112,7 +113,7 @@ def write_argsort(o: Any, x: Any, *, axis: int = -1, descending: bool = False) -
 
 
 def _length(o: Any, x: Any, axis: int) -> Any:
-    dim = x.type.shape[axis] if isinstance(x.type, TensorType) else None
+    dim = tensor_type_of(x).shape[axis] if isinstance(x.type, TensorType) else None
     if isinstance(dim, int):
         return dim
     return o.Gather(o.Shape(x), int64_tensor([axis % rank_of(x)]))
@@ -181,7 +182,7 @@ def _pad_with_attributes(o: Any, x: Any, pads: Any, value: Any, mode: str) -> An
 def write_astype(o: Any, x: Any, *, dtype: Any) -> Any:
     if dtype not in CODES:
         raise Decline(f"ONNX has no dtype {dtype}")
-    own = x.type.dtype if isinstance(x.type, TensorType) else dtype
+    own = tensor_type_of(x).dtype if isinstance(x.type, TensorType) else dtype
     if "complex" in (str(own.kind), str(dtype.kind)):
         raise Decline(f"Cast does not support complex numbers: {own} to {dtype}")
     is_narrow = str(dtype).startswith(("float8_e4m3", "float8_e5m2"))

@@ -10,11 +10,13 @@ from amanda.types import DType
 from amanda_onnx.mapping.static_values import (
     axis_of,
     cast_to,
+    dim_at,
     dtype_of,
     expect,
     known_integer,
     known_scalar,
     rank_of,
+    tensor_type_of,
 )
 from amanda_std import ops
 
@@ -30,7 +32,7 @@ def _integer(value: Any) -> Any:
     known = known_integer(value)
     if known is not None:
         return known
-    if value.type.shape.rank:
+    if tensor_type_of(value).shape.rank:
         value = ops.reshape(value, [])
     return cast_to(value, DType("int64"))
 
@@ -54,7 +56,7 @@ def read_stft(x: Any, step: Any, window: Any = None, length: Any = None, *,
     """Data of [batch, length], [batch, length, 1], or [batch, length, 2] if complex."""
     parts = 1
     if rank_of(x) == 3:
-        parts = x.type.shape.dims[2]
+        parts = tensor_type_of(x).shape.dims[2]
         expect(parts in (1, 2), "the last dim is dynamic: 1 (real) or 2 (complex)")
     columns = [x] if rank_of(x) == 2 else [
         ops.gather(x, np.asarray(i), 2) for i in range(parts)
@@ -76,7 +78,7 @@ def _frame_length(x: Any, window: Any, length: Any) -> Any:
     if length is not None:
         return _integer(length)
     source, axis = (x, -1) if window is None else (window, 0)
-    dim = source.type.shape.dims[axis]
+    dim = dim_at(source, axis)
     return dim if isinstance(dim, int) else ops.dim(source, axis=axis)
 
 

@@ -8,6 +8,7 @@ from amanda.mapping import Decline
 from amanda.types import DType, TensorType
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.operands import int64_tensor, opset_of, unsqueeze
+from amanda_onnx.mapping.static_values import tensor_type_of
 
 __all__ = ["WRITE"]
 
@@ -36,7 +37,9 @@ def write_roi_pool(o: Any, x: Any, rois: Any, batch: Any, *, size: Any,
 
 
 def _to_int64(o: Any, x: Any) -> Any:
-    is_int64 = isinstance(x.type, TensorType) and str(x.type.dtype) == "int64"
+    is_int64 = (
+        isinstance(x.type, TensorType) and str(tensor_type_of(x).dtype) == "int64"
+    )
     return x if is_int64 else o.Cast(x, to=CODES[DType("int64")])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda.errors import Undecided
+from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import Shape, Sym, TensorType
 from amanda_std.engine.annotations import (
     Array,
@@ -68,11 +68,21 @@ def _() -> Samples:
                  array([False, False], "bool"))  # fmt: skip
 
 
-def _shape_of_indices(indices: TensorType) -> Shape:
+def _gather_elements_shape(
+    x: TensorType, indices: TensorType, *, axis: int = 0
+) -> Shape:
+    if x.shape.has_rank:
+        normalize_axis(axis, x.shape.rank)
+        if indices.shape.has_rank and indices.shape.rank != x.shape.rank:
+            raise InvalidTypeError(
+                "indices have another rank than the tensor",
+                expected=x.shape.rank,
+                got=indices.shape.rank,
+            )
     return indices.shape
 
 
-@primitive(shape=_shape_of_indices)
+@primitive(shape=_gather_elements_shape)
 def gather_elements(x: Array, indices: Index, *, axis: int = 0) -> Array:
     """Elements at indices along an axis: y[i, j] = x[indices[i, j], j] for axis 0"""
     at = axis % x.ndim
