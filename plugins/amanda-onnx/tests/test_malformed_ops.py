@@ -97,6 +97,10 @@ CASES = {
         ("FlexAttention", [X, X, X], (), 1, 26, "ai.onnx.preview"), "score_mod is",
         {"score_mod": helper.make_tensor("t", 1, [1], [1.0])},
     ),
+    "a text for a body": (
+        ("FlexAttention", [X, X, X], (), 1, 26, "ai.onnx.preview"), "score_mod is",
+        {"score_mod": "f"},
+    ),
     "more heads than an index has": (
         ("FlexAttention", [[1, 1 << 31, 4, 2], [1, 1, 4, 2], [1, 1, 4, 2]], (), 1, 26,
          "ai.onnx.preview"),

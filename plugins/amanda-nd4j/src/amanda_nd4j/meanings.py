@@ -247,7 +247,7 @@ def _put_items(draft: RowDraft, rule: PublishedRule) -> None:
             continue
         index, default = rule.first(key), rule.values(key)[1:]
         usual = default[0].value if default else None
-        text = draft.item(name, index.index, key, usual)
+        text = draft.item(name, index.position, key, usual)
         draft.set_argument(key, draft.kind(name), text, index.place)
 
 

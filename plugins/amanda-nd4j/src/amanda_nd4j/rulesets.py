@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from amanda.errors import FormatError, NamespaceError
 from amanda_nd4j.textproto import Message, parse_text
@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 RULES: Final = "AMANDA_ND4J_RULES"
+_Kind = TypeVar("_Kind", int, str)
 
 
 class RuleArgument(NamedTuple):
@@ -46,19 +47,19 @@ class RuleArgument(NamedTuple):
     @property
     def text(self) -> str:
         """The string that it has to have."""
-        return self._expect(str, self.fields.get("stringValue"), "a string")
+        return self._expect(self.fields.get("stringValue"), str, "a string")
 
     @property
     def integer(self) -> int:
         """Its integer; 0 for none."""
-        return self._expect(int, self.fields.get("int64Value", 0), "an integer")
+        return self._expect(self.fields.get("int64Value", 0), int, "an integer")
 
     @property
-    def index(self) -> int:
+    def position(self) -> int:
         """Its value, which has to be an integer."""
-        return self._expect(int, self.value, "an integer")
+        return self._expect(self.value, int, "an integer")
 
-    def _expect(self, kind: type, value: Any, expected: str) -> Any:
+    def _expect(self, value: Any, kind: type[_Kind], expected: str) -> _Kind:
         if not isinstance(value, kind):
             raise FormatError(
                 f"argument {self.name!r} of a rule has no value of its kind",

@@ -7,6 +7,7 @@ fault is reported. The same holds for attributes of a wrong type.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -140,6 +141,8 @@ def attribute_fault_of(op: Op, known: Mapping[str, Attr]) -> str | None:
     attrs = {key: value for key, value in op.attrs.items() if key in known}
     type = op.type or ""
     for key, value in attrs.items():
+        if known[key].base == "graph":
+            return f"{key} is {reprlib.repr(value)}, not a graph"
         why = _flag_or_word_fault(type, key, value) or attribute_fault(
             known[key], value
         )

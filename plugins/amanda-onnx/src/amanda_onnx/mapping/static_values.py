@@ -125,8 +125,8 @@ def rank_of(value: Any) -> int:
     return int(tensor_type_of(value).shape.rank)
 
 
-def tensor_type_of(value: Any) -> TensorType:
-    """The type of a value that is a tensor; Decline for a container."""
+def tensor_type_of(value: Any) -> Any:
+    """The `TensorType` of a value; Decline for a container, and where there is none."""
     found = value.type
     if not isinstance(found, TensorType):
         raise Decline("a tensor is expected", got=found)
