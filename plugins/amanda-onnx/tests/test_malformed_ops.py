@@ -172,6 +172,15 @@ def test_a_zero_point_that_is_a_sequence_is_no_tensor():
     assert "a tensor is expected" in refused(graph)
 
 
+def test_axes_that_are_a_sequence_are_no_tensor():
+    graph = amanda.Graph("amanda/onnx/18")
+    x = graph.parameter(amanda.parse_type("float32[2]"))
+    axes = graph.parameter(SequenceType(TensorType("int64", [1])))
+    attrs = {"noop_with_empty_axes": 1}
+    graph.result(graph.add("ReduceSum", [x, axes], attrs).output)
+    assert "a tensor is expected" in refused(graph)
+
+
 def test_the_rank_of_an_unpooled_constant():
     graph = amanda.Graph("amanda/onnx/22")
     x = graph.constant(Tensor.of(1, "int32")).output

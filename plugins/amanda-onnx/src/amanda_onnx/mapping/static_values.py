@@ -47,7 +47,7 @@ def known_content(value: Any) -> Any:
     tensor = constant_of(value.port)
     if tensor is not None:
         return tensor.tolist() if tensor.size <= MAX_ELEMENTS else None
-    found = value.type
+    found = tensor_type_of(value)
     if found.elements is None or any(isinstance(d, Sym) for d in found.elements):
         return None
     return np.array(found.elements).reshape([int(d) for d in found.shape]).tolist()
