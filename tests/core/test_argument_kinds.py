@@ -420,3 +420,12 @@ def test_a_message_says_all() -> None:
     with pytest.raises(amanda.errors.UsageError) as caught:
         graph.upstream([graph])  # type: ignore[arg-type]
     assert caught.value.expected == "Op or OutputPort or TracedValue"
+
+
+def test_annotations_of_named_tuples_are_found_in_the_standard_library() -> None:
+    """A named tuple has no module; modules of ours have classes of the same names."""
+    from amanda.argument_checks import _Names
+    from amanda.files.binary.dictionary_messages import Literal
+
+    names = _Names({"__name__": "namedtuple_Pair"}, ())
+    assert names["Literal"] is typing.Literal is not Literal

@@ -253,8 +253,9 @@ class _Names(dict[str, Any]):
             raise KeyError(name)
         package = self.get("__name__", "").rpartition(".")[0]
         ours = [n for n in list(sys.modules) if n.startswith("amanda")]
-        near = [n for n in ours if n.startswith(package)]
-        for home in (*self._late, *near, "collections.abc", *ours):
+        near = [n for n in ours if package and n.startswith(package)]
+        std = ("typing", "collections.abc") if not package else ("collections.abc",)
+        for home in (*self._late, *near, *std, *ours):  # a named tuple has no package
             module = import_module(home)
             if name in vars(module):
                 return vars(module)[name]
