@@ -17,12 +17,13 @@ from functools import cache
 from importlib import import_module
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
 
 import amanda
+from amanda.argument_checks import check_member
 from amanda.errors import AmandaError
 
 FACES = (
@@ -422,10 +423,16 @@ def test_a_message_says_all() -> None:
     assert caught.value.expected == "Op or OutputPort or TracedValue"
 
 
-def test_annotations_of_named_tuples_are_found_in_the_standard_library() -> None:
-    """A named tuple has no module; modules of ours have classes of the same names."""
-    from amanda.argument_checks import _Names
-    from amanda.files.binary.dictionary_messages import Literal
+NamedSide = Literal["in", "out"]
 
-    names = _Names({"__name__": "namedtuple_Pair"}, ())
-    assert names["Literal"] is typing.Literal is not Literal
+
+class NamedEnd(NamedTuple):
+    side: NamedSide
+
+
+def test_annotations_of_named_tuples_are_those_of_their_module() -> None:
+    """Not what another module of ours has by the same name, and not nothing."""
+    check_member(NamedEnd)
+    assert NamedEnd("in").side == "in"
+    with pytest.raises(AmandaError, match="NamedEnd does not take this argument"):
+        NamedEnd(1)  # type: ignore[arg-type]

@@ -121,6 +121,7 @@ def _check_method(cls: type, name: str, member: Any, late: Sequence[str]) -> Non
     is_maker = name in _OPERATORS[:2]
     who = cls.__name__ if is_maker else f"{cls.__name__}.{name}"
     skip = 0 if isinstance(member, staticmethod) and not is_maker else 1
+    late = (cls.__module__, *late)  # the maker of a named tuple has no module
     checked = _check_calls_of(function, _Signature(function, who, skip, late))
     if checked is not function:
         type.__setattr__(cls, name, type(member)(checked) if is_bound else checked)
@@ -253,9 +254,8 @@ class _Names(dict[str, Any]):
             raise KeyError(name)
         package = self.get("__name__", "").rpartition(".")[0]
         ours = [n for n in list(sys.modules) if n.startswith("amanda")]
-        near = [n for n in ours if package and n.startswith(package)]
-        std = ("typing", "collections.abc") if not package else ("collections.abc",)
-        for home in (*self._late, *near, *std, *ours):  # a named tuple has no package
+        near = [n for n in ours if n.startswith(package)]
+        for home in (*self._late, *near, "collections.abc", *ours):
             module = import_module(home)
             if name in vars(module):
                 return vars(module)[name]
