@@ -16,7 +16,81 @@ _OTHERS = "matters to other libraries: amanda-jax has the test"
 _INFERRED = "met by inference only: test_inferred_types_fit"
 _PRECISION = "more digits than are asked for"
 _NO_MATTER = "any such number will do"
+_NO_AXES = "no axis is added, no number added or multiplied: the value as it is"
+_MATRIX = "the last axis of a matrix is axis 1"
+_VECTOR = "the only axis is the first and the last"
+_SPARE_WORDS = "more random words than needed are made, and cut off"
+_KNOWN_SIZES = "sizes that are known are computed at once, or else in the graph"
+_SYMMETRIC = "a sum of two terms in either order"
+_BINARY = "two ways to read one value"
 EQUIVALENT: list[tuple[str, str, str]] = [
+    (r"math\.segment_reduce\.segment_reduce", "if after: always.*", _NO_AXES),
+    (r"nn\.activation\.hardmax|tensor\.rearrange\.take"
+     r"|tensor\.index_arithmetic\.align_to_axis"
+     r"|nn\.adaptive_pooling\.adaptive_avg_pool\.?.*",
+     "if rest: always.*", _NO_AXES),
+    (r"nn\.unfold\.fold", "if (given|difference): always.*", _NO_AXES),
+    (r"vision\.(grid_sample\.affine_grid|space_to_depth\.batch_to_space)",
+     "if given: always.*", _NO_AXES),
+    (r"math\.reduction\.var", "if correction: always.*", _NO_AXES),
+    (r"training\.optimizers\..*",
+     "if (decay|weight_decay|shrinkage): always.*", _NO_AXES),
+    (r"linalg\.matrices\.matrix_power", "if power: always.*", "one square too many"),
+    (r"random\.prng\.(_counter_words|philox_blocks)", "-1 without its sign", _MATRIX),
+    (r"random\.distributions\.(_box_muller_transform|_truncated_philox)",
+     "-1 without its sign", _MATRIX),
+    (r"random\.prng\.random_key|random\.distributions\.random_permutation",
+     "axis=0 became -1", _VECTOR),
+    (r"ml\.trees\.tree_(leaves|ensemble)", "axis=0 became -1", _VECTOR),
+    (r"random\.prng\._philox_words|random\.distributions\._truncated_philox",
+     r"FloorDiv became Mult in \(count \+ 3\).*|3 became 4", _SPARE_WORDS),
+    (r"random\.distributions\.random_normal",
+     r"FloorDiv became Mult in \(count \+ 1\).*|1 became 2", _SPARE_WORDS),
+    (r"random\.distributions\._high_bits",
+     "7 became 8", "no fraction of a float has eight bits"),
+    (r"random\.prng\.size_of", "if isinstance.*always.*", _BINARY),
+    (r"random\.distributions\._scalar_of", "if isinstance.*(always|never).*", _BINARY),
+    (r"nn\.adaptive_pooling\._window_indices",
+     "if isinstance.*never.*|FloorDiv became Mult in old.*|2 became 3|1 became 2"
+     r"|Sub became Add in -\(-.*|FloorDiv became Mult in -.*",
+     "windows that are too long are masked"),
+    (r"transformer\.flex\.flex_attention|transformer\.scaled_dot_product"
+     r"\._scale_factor|transformer\.rotary_embedding\.rotary_embedding"
+     r"|vision\.crop\.center_crop_pad|tensor\.dynamic_slice\.dynamic_slice"
+     r"|nn\.causal_conv\._with_shape|nn\.local_response_norm\.lrn"
+     r"|vision\.resize\._as_shape_argument|signal\.framing\._as_int64",
+     r"if .*isinstance\(.*never.*", _KNOWN_SIZES),
+    (r"signal\.framing\._as_int64", "if isinstance.*always.*", _BINARY),
+    (r"tensor\.rearrange\._stack_integers", "if .*(always|never).*", _KNOWN_SIZES),
+    (r"vision\.(grid_sample|resize)\.(_axis_taps|_taps)",
+     "return .* in another order", _SYMMETRIC),
+    (r"nn\.local_response_norm\.lp_norm", "if p == [12]: never.*", _SHORT_WAY),
+    (r"nn\.fused_layers\.swiglu", "if alpha == 1: never.*|1 became 2", _SHORT_WAY),
+    (r"transformer\.rotary_embedding\.rotary_embedding",
+     "if depth == size: never.*", _SHORT_WAY),
+    (r"transformer\.scaled_dot_product\.cast_to", "if dtype_of.*never.*", _SHORT_WAY),
+    (r"transformer\.scaled_dot_product\._positions",
+     "if not .*offset == 0.*always.*|0 became 1", "an offset of 0 is added"),
+    (r"tensor\.index_arithmetic\.as_float64", "if isinstance.*never.*", _BINARY),
+    (r"tensor\.saturating_cast\._bound_in",
+     "if abs.*never.*|if beyond: always.*|0 became 1",
+     "numbers beyond the bound become the limit, and any bound inside will do"),
+    (r"linalg\.matrices\.diagonal_matrix",
+     "1 became 2", "rows and columns are the same on the diagonal"),
+    (r"math\.(segment_reduce\.segment_reduce|histogram\.histogram)",
+     "if isinstance.*(always|never).*|[01] became [12]", _BINARY),
+    (r"tensor\.index_arithmetic\.unpack_shape_argument",
+     "if argument is None.*always.*|Is became IsNot.*", _BINARY),
+    (r"signal\.mel\.mel_weights", "1 became 2|2 became 3",
+     "an element more, or a divisor where the quotient is not taken"),
+    (r"tensor\.saturating_cast\.saturating_cast",
+     "if bound != end: always.*", "numbers beyond a limit become the limit twice"),
+    (r"tensor\.saturating_cast\.saturating_cast",
+     "if dtype.kind == 'float': never.*",
+     "limits of a float are beyond those of the integers"),
+    (r"math\.binary_special\.(sinc|divide_no_nan)",
+     "1.0 became 2.0", "the divisor where the quotient is not taken"),
+    (r"math\.reduction\.as_float", "if not isinstance.*always.*", _BINARY),
     (".*", r".*\.astype\('int6.* left out", "numpy's places have 64 bits"),
     (".*", "[12] became [23] in itemsize", "there is no such width"),
     (r"math\.arithmetic\.truncate_quotient",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import gc
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -71,6 +72,10 @@ def mutants(
                 yield Mutant(function, line, change, code, tuple(ops))
 
 
+_CHECK = re.compile(r"_?(expect|check)_\w+\(")
+"""A statement that raises an error for wrong arguments."""
+
+
 def _irrelevant_nodes(head: ast.FunctionDef) -> set[ast.AST]:
     """Nodes of errors (test_diagnostics.py), and flags of `zip` and `astype`."""
     found: set[ast.AST] = set()
@@ -82,7 +87,7 @@ def _irrelevant_nodes(head: ast.FunctionDef) -> set[ast.AST]:
             found.add(node)
         if isinstance(node, ast.keyword) and node.arg in ("strict", "copy"):
             found.update(ast.walk(node))
-        if isinstance(node, ast.Expr) and "_expect" in ast.unparse(node):
+        if isinstance(node, ast.Expr) and _CHECK.match(ast.unparse(node)):
             found.update(ast.walk(node))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("reshape"):
             for each in ast.walk(node):  # any negative number is -1 to numpy

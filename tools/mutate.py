@@ -272,7 +272,7 @@ def graph_checks() -> Checks:
         ),
         *(
             (ops, partial(graph, typing=typing, change=change, run=_run_graph))
-            for typing in (static, without_rank)
+            for typing in (static, test["symbolic"], without_rank)
             for change in (test["whole"], test["lowered"])
         ),
     ]

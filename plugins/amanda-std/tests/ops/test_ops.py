@@ -238,18 +238,22 @@ def passed(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("change", [whole, lowered, passed])
-@pytest.mark.parametrize("typing", [static, without_content, without_rank])
+@pytest.mark.parametrize("typing", [static, without_content, symbolic, without_rank])
 @pytest.mark.parametrize("name", OPS)
 def test_graph(name, typing, change, run):
     op = OPS[name]
     for sample in op.samples_rule():
+        empty = any(0 in a.shape for a in sample.args if is_tensor(a))
+        if typing is symbolic and empty:
+            continue  # a dim of 0 beside a symbol of another size
         graph, arrays = traced(op, sample, typing)
         change(graph)
         got = run(graph, *arrays)
         expect(got, wanted(sample), sample.tolerance)
         for value, result in zip(got, graph.results, strict=True):
-            plain = TensorType(result.type.dtype, result.type.shape)
-            assert accepts(plain, array_type(value)) is True
+            if typing is not symbolic:
+                plain = TensorType(result.type.dtype, result.type.shape)
+                assert accepts(plain, array_type(value)) is True
 
 
 @pytest.mark.parametrize("typing", [static, symbolic])

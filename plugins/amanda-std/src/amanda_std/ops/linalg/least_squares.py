@@ -33,7 +33,7 @@ def _significant(x: Any, s: Any, tolerance: float | None) -> Any:
         import ml_dtypes
 
         kept = x.dtype
-        own = (kept if isinstance(kept, DType) else DType.of(kept)).numpy
+        own = DType.of(kept).numpy
         info: Any = ml_dtypes.finfo(own)  # type: ignore[no-untyped-call]
         limit = multiply(astype(longer, dtype=x.dtype), float(info.eps))
     else:

@@ -133,6 +133,10 @@ def _() -> Samples:
         for b, i in np.ndindex(2, 3):
             y[b, i, i] = x[b, i]
         yield Sample((x,), y)
+    pair = array([[5.0, 0.0], [0.0, 6.0]])
+    yield Sample((array([5.0, 6.0]),), pair)
+    x = array([[[5.0, 6.0], [10.0, 12.0]]])
+    yield Sample((x,), np.array([[pair, 2 * pair]]))
     yield Sample((array([]),), np.zeros((0, 0)), smooth=False)
 
 
@@ -150,6 +154,7 @@ def _() -> Samples:
             y = [math.fsum(float(x[b, i, i + offset]) for i in range(3)
                            if 0 <= i + offset < 3) for b in range(2)]  # fmt: skip
             yield Sample((x,), array(y, dtype), {"offset": offset})
+        yield Sample((x[0],), array(15.0, dtype))  # 1 + 5 + 9
     yield Sample((np.zeros((0, 2, 2)),), np.zeros(0), smooth=False)
 
 

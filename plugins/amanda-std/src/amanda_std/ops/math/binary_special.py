@@ -241,7 +241,7 @@ def finite_range(dtype: Any) -> tuple[float, float]:
     """Largest and lowest finite number of a float type."""
     import ml_dtypes
 
-    own = dtype if isinstance(dtype, DType) else DType.of(dtype)
+    own = DType.of(dtype)
     info: Any = ml_dtypes.finfo(own.numpy)  # type: ignore[no-untyped-call]
     return float(info.max), float(info.min)
 

@@ -27,7 +27,7 @@ _NO_GRADIENT = "bit operations have no gradient"
 
 
 def _bit_width(dtype: Any) -> int:
-    return dtype.bits if isinstance(dtype, DType) else DType.of(dtype).bits
+    return DType.of(dtype).bits
 
 
 def _as_unsigned(x: Any) -> Any:

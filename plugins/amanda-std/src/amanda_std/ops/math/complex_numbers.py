@@ -167,7 +167,9 @@ angle.samples(_complex_samples(lambda v: math.atan2(v.imag, v.real), True))
 def _() -> Samples:
     for dtype, part in _PART_TYPES.items():
         x = np.array(_NUMBERS, dtype)
-        yield Sample((x,), array([[v.real, v.imag] for v in _NUMBERS], part))
+        y = array([[v.real, v.imag] for v in _NUMBERS], part)
+        yield Sample((x,), y)
+        yield Sample((x.reshape(2, 2),), y.reshape(2, 2, 2))
     yield Sample((x[:0],), np.zeros((0, 2)))
 
 
@@ -176,4 +178,5 @@ def _() -> Samples:
     for dtype, part in _PART_TYPES.items():
         x = array([[v.real, v.imag] for v in _NUMBERS], part)
         yield Sample((x,), np.array(_NUMBERS, dtype))
+        yield Sample((x[0],), np.array(_NUMBERS[0], dtype))
     yield Sample((x[:0],), np.zeros(0, "complex128"))

@@ -56,7 +56,7 @@ def ctc_loss(
     after merging repetitions and removing blanks. "mean" divides each loss by its
     length first, as PyTorch does. Labels that do not fit into the time steps have an
     infinite loss, or 0 if `zero_infinity`."""
-    dtype = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
+    dtype = DType.of(x.dtype)
     if dtype.bits < 32:  # too narrow for _LOG_ZERO
         wide = astype(x, dtype="float32")
         given: Any = {"blank": blank, "reduction": reduction,

@@ -206,7 +206,7 @@ def random_bernoulli(
 ) -> Logical:
     """Bernoulli distribution: True with probability p"""
     requested = p.shape if shape is None else shape
-    dtype = p.dtype if isinstance(p.dtype, DType) else DType.of(p.dtype)
+    dtype = DType.of(p.dtype)
     return less(random_uniform(key, requested, dtype=dtype, generator=generator), p)
 
 
@@ -273,8 +273,7 @@ def random_categorical(
 ) -> Index:  # fmt: skip
     """Indices along an axis with probability softmax(logits); `shape` samples each"""
     rank = len(dims_of(logits))
-    dtype = logits.dtype
-    dtype = dtype if isinstance(dtype, DType) else DType.of(dtype)
+    dtype = DType.of(logits.dtype)
     if not isinstance(shape, tuple | list):
         raise Undecided("the number of samples is unknown until run time")
     sampled = random_gumbel(

@@ -56,6 +56,7 @@ def _() -> Samples:
             starts = range(0, 7 - length + 1, step)
             y = [[row[s : s + length] for s in starts] for row in x.tolist()]
             yield Sample((x, length, step), array(y, dtype))
+            yield Sample((x[0], length, step), array(y[0], dtype))
     yield Sample((x[:0], 3, 2), np.zeros((0, 3, 3), "int32"))
 
 

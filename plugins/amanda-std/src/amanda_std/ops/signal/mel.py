@@ -72,6 +72,9 @@ def _() -> Samples:
         attrs = {"rate": 16000, "low": 125.0, "high": 7500.0, "dtype": DType(dtype)}
         y = _mel_weights_by_loops(10, 64, 16000, 125, 7500)
         yield Sample((10, 64), array(y, dtype), attrs)
+    attrs = {"rate": 16000, "low": 20.0, "high": 8000.0}
+    y = _mel_weights_by_loops(40, 4000, 16000, 20, 8000)
+    yield Sample((40, 4000), y.astype("float32"), attrs)
     attrs = {"rate": 100, "low": 0.0, "high": 50.0}
     yield Sample((0, 4), np.zeros((3, 0), "float32"), attrs)
 

@@ -29,7 +29,7 @@ _INTEGERS_ONLY = "it depends on integers only"
 
 def scalar_like(value: float, like: Any) -> Any:
     """A scalar array of the element type of another tensor, in any representation."""
-    dtype = like.dtype if isinstance(like.dtype, DType) else DType.of(like.dtype)
+    dtype = DType.of(like.dtype)
     return np.asarray(value, dtype.numpy)
 
 
@@ -92,7 +92,7 @@ def ones_like(x: Array) -> Array:
 @composite
 def number_like(x: Array, *, value: complex) -> Array:
     """Scalar with the element type of x"""
-    dtype = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
+    dtype = DType.of(x.dtype)
     return as_tensor(value, dtype).numpy()
 
 

@@ -19,7 +19,7 @@ INT = DType("int64")
 
 def dtype_of(x: Any) -> DType:
     """Element type of an array, a traced value or a type."""
-    return x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
+    return DType.of(x.dtype)
 
 
 def interpolation_dtype(x: Any) -> DType:

@@ -33,12 +33,9 @@ def _bound_in(source: Any, number: Any) -> float:
     largest = finite_limits(source)[1]
     if abs(number) > largest:
         return math.copysign(largest, number)
-    near = float(np.asarray(number).astype(source.numpy))
-    if abs(near) <= abs(number):
-        return near
-    bits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}[source.name]
-    return near - math.copysign(math.ldexp(near, -bits) if near > 0
-                                else math.ldexp(-near, -bits), near)  # fmt: skip
+    near = np.asarray(number).astype(source.numpy)
+    beyond = abs(float(near)) > abs(number)
+    return float(np.nextafter(near, near.dtype.type(0)) if beyond else near)
 
 
 @composite
@@ -47,7 +44,7 @@ def saturating_cast(x: Other, *, dtype: Any) -> Cast:
 
     Floats are truncated to integers, NaN becomes 0; infinity becomes the largest finite
     number of a float type."""
-    source = x.dtype if isinstance(x.dtype, DType) else DType.of(x.dtype)
+    source = DType.of(x.dtype)
     low, high = finite_limits(dtype)
     if source.kind == "bool":
         return astype(x, dtype=dtype)
@@ -97,6 +94,20 @@ def _() -> Samples:
         x = array([*numbers, *ends], source)
         for name in ("int8", "uint8", "int32", "int64", "uint32", "int4", "uint4"):
             dtype = DType(name)
+            y = [_saturate(float(v), dtype) for v in x]
+            yield Sample((x,), np.array(y, dtype.numpy), {"dtype": dtype})
+    for source, names in (
+        ("float32", ("int32", "uint32", "int64", "uint64")),
+        ("bfloat16", ("int16", "uint16", "int32")),
+        ("float16", ("int16", "int32", "uint32")),
+        ("float64", ("int64", "uint64")),
+    ):
+        for name in names:  # limits that the float cannot have, and floats beside them
+            dtype = DType(name)
+            with np.errstate(over="ignore"):  # float16 makes them infinite
+                edges = np.array(finite_limits(dtype)).astype(DType(source).numpy)
+            beside = [np.nextafter(edges, edges.dtype.type(e)) for e in (0, math.inf)]
+            x = np.concatenate([edges, *beside, array([math.inf, 3.0], source)])
             y = [_saturate(float(v), dtype) for v in x]
             yield Sample((x,), np.array(y, dtype.numpy), {"dtype": dtype})
     exact = array([1.0, -2.5, 0.25, 1e9, -1e9, math.inf, math.nan], "float32")
