@@ -26,7 +26,7 @@ def test_every_entry_reads_back(name):
 def test_control_flow():
     assert str(STD["while"]) == (
         "while(*init: any >= 0, *, condition: graph, body: graph, max_trips?: int?)"
-        " -> (*y: any >= 0)  #primitive"
+        " -> (*y: any >= 0)  #composite"
     )
     assert STD["case"].attr("branches").kind == "graph[]"
 

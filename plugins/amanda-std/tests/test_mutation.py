@@ -14,7 +14,7 @@ from amanda_std.engine.samples import Sample, array, difference
 from amanda_std.ops import OPS
 
 TOOL = Path(__file__).parents[3] / "tools" / "mutate.py"
-SLICES = {"primitives": 29, "composites": 61, "numpy": 3}
+SLICES = {"primitives": 41, "composites": 121, "numpy": 3}
 """One mutant in so many, by table."""
 
 
@@ -32,7 +32,7 @@ def mutate():
 @pytest.mark.parametrize("table", SLICES)
 def test_samples_detect_wrong_definitions_and_kernels(mutate, table):
     outcome = mutate.run_mutants(table, every=SLICES[table])
-    assert outcome.caught > 20
+    assert outcome.caught > 10
     assert outcome.share >= mutate.LEAST[table] - 0.05, [
         str(m) for m in outcome.survived
     ]
@@ -88,12 +88,14 @@ def test_what_differs_is_told(got, expected):
 
 def test_the_page_states_the_shares(mutate):
     """Rows of docs/std.md, by `tools/mutate.py --document`: no table may be missing,
-    and none older than a twentieth of its mutants."""
+    and those of kernels not be older than a twentieth of their mutants."""
     page = (TOOL.parents[1] / "docs" / "std.md").read_text(encoding="utf-8")
     for table in mutate.LEAST:
-        if table == "jax":
-            pytest.importorskip("amanda_jax", reason="amanda-jax is not installed")
         [total] = re.findall(rf"^\| {table} \| ([\d,]+) \|", page, re.MULTILINE)
+        if table not in mutate.TABLES:
+            continue  # to create thousands of mutants takes long
+        if table == "jax" and importlib.util.find_spec("amanda_jax") is None:
+            continue
         found = mutate.functions_to_mutate(table)
         count = sum(1 for _ in mutate._mutants_of(found))
         assert abs(int(total.replace(",", "")) - count) <= count / 20, table
