@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import amanda
-from amanda.errors import UsageError
+from amanda.errors import BackendError, UsageError
 
 pytest.importorskip("amanda_std")
 
@@ -65,7 +65,66 @@ def test_a_cell_of_a_state_is_updated(backend: str) -> None:
     assert np.asarray(reader.state["w"]).tolist() == [3, 6]
 
 
+@pytest.mark.parametrize("reader_backend", ["numpy", "jax"])
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_a_key_of_the_state_is_updated(backend: str, reader_backend: str) -> None:
+    if "jax" in (backend, reader_backend):
+        pytest.importorskip("amanda_jax")
+    from amanda_std import ops, trace
+
+    def reading() -> object:
+        return ops.read(ops.variable(np.zeros(2, "float32"), key="w"))
+
+    reader = amanda.compile(trace(reading, []), reader_backend)
+    reader([])
+    step = np.float32([1, 2])
+    run = amanda.compile(counter(), backend, state=reader.state)
+    for i in (1, 2):
+        found = run({"p": "w", "step": step})
+        assert np.asarray(found["after"]).tolist() == [3 * i, 6 * i]
+        assert np.asarray(reader([])[0]).tolist() == [3 * i, 6 * i]
+    amanda.run(counter(), ["w", step], backend=backend, state=reader.state)
+    assert np.asarray(reader.state["w"]).tolist() == [9, 18]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_a_key_of_the_own_state_is_updated(backend: str) -> None:
+    if backend == "jax":
+        pytest.importorskip("amanda_jax")
+    run = amanda.compile(counter(), backend)
+    step = np.float32([1, 2])
+    with pytest.raises(UsageError, match="'w' that is fed for 'p' is not in the state"):
+        run(["w", step])
+    run.state["w"] = np.float32([5, 5])
+    run.state["other"] = np.float32([1, 1])
+    found = run(["w", step])
+    assert np.asarray(found["before"]).tolist() == [5, 5]
+    assert run.state["w"].tolist() == [8, 11]
+    assert run.state["other"].tolist() == [1, 1]
+    with pytest.raises(UsageError) as caught:
+        run(["v", step])
+    assert caught.value.expected == "a key of its state: 'w', 'other'"
+
+
+@pytest.mark.parametrize("value", [np.float32([1, 2, 3]), np.float64([1, 2])])
+def test_a_variable_or_an_array_of_another_type_is_refused(value: np.ndarray) -> None:
+    run = amanda.compile(counter(), "numpy")
+    run.state["w"] = value
+    for fed in ("w", value):
+        with pytest.raises(UsageError, match=r"cannot be fed for 'p', which is ref<"):
+            run([fed, np.ones(2, "float32")])
+    np.testing.assert_array_equal(run.state["w"], value)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_other_states_are_refused(backend: str) -> None:
+    if backend == "jax":
+        pytest.importorskip("amanda_jax")
+    with pytest.raises(BackendError, match="option 'state'"):
+        amanda.compile(counter(), backend, state={"w": 1})
+
+
 def test_other_values_are_refused() -> None:
     with pytest.raises(UsageError) as caught:
-        amanda.run(counter(), ["w", np.ones(2, "float32")], backend="numpy")
-    assert caught.value.got == "str"
+        amanda.run(counter(), [b"w", np.ones(2, "float32")], backend="numpy")
+    assert caught.value.got == "bytes"

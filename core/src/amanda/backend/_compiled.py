@@ -145,7 +145,8 @@ class Compiled:
                 raise
             return self._call_with_separate_dims(self._separate_dims, error, feeds, out)
         if self._refs:
-            bound = with_cells(bound, self._refs)
+            state = self.executable_attribute("state")
+            bound = with_cells(bound, self._refs, state)
         if self._files:
             self.check_files()
         if out:

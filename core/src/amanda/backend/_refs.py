@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from amanda.backend._feeds import feed_faults
 from amanda.backend._protocols import FeedSlot, Key
 from amanda.errors import UsageError
 from amanda.types import RefType
@@ -38,28 +39,67 @@ class ArrayCell:
         return made
 
 
-def with_cells(bound: dict[Key, Any], slots: Sequence[FeedSlot]) -> dict[Key, Any]:
-    """Feeds with a cell in the place of each array that is fed for a `ref<>`."""
-    import numpy as np
+def with_cells(
+    bound: dict[Key, Any], slots: Sequence[FeedSlot], state: Any
+) -> dict[Key, Any]:
+    """Feeds with a cell in the place of each array or key that is fed for a `ref<>`.
 
+    A key, as text, is that of a variable in `state`; None where there is none.
+    """
     for slot in slots:
         value = bound[slot.key]
-        if callable(getattr(value, "assign", None)):
-            continue  # a cell
-        if not isinstance(value, np.ndarray):
-            raise UsageError(
-                f"this cannot be fed for {slot.key!r}, which is {slot.type}",
-                expected="a writable array of numpy, or a cell of a state",
-                got=type(value).__name__,
-            )
-        if not value.flags.writeable:
-            raise UsageError(
-                f"the array fed for {slot.key!r} is read-only, but the input is "
-                f"{slot.type}",
-                hint="feed a writable array, or a cell of a state",
-            )
-        bound[slot.key] = ArrayCell(slot.key, value)
+        if isinstance(value, str):
+            bound[slot.key] = _find_cell(slot, value, state)
+        elif not callable(getattr(value, "assign", None)):
+            bound[slot.key] = _make_cell(slot, value)
     return bound
+
+
+def _find_cell(slot: FeedSlot, key: str, state: Any) -> Any:
+    """The cell of a variable, whose type is checked."""
+    if state is None or key not in state:
+        known = ", ".join(map(repr, state or ())) or "none"
+        raise UsageError(
+            f"the variable {key!r} that is fed for {slot.key!r} is not in the state of "
+            "this executable",
+            expected=f"a key of its state: {known}",
+            hint="set it first, state[key] = array, or compile with the state that "
+            "has it: state=other.state",
+        )
+    cell = state.cell(key)
+    _expect_element(slot, cell.read(), f"the variable {key!r}")
+    return cell
+
+
+def _make_cell(slot: FeedSlot, value: Any) -> ArrayCell:
+    import numpy as np
+
+    if not isinstance(value, np.ndarray):
+        raise UsageError(
+            f"this cannot be fed for {slot.key!r}, which is {slot.type}",
+            expected="a writable array of numpy, or a variable: its cell, or its key "
+            "in the state",
+            got=type(value).__name__,
+        )
+    if not value.flags.writeable:
+        raise UsageError(
+            f"the array fed for {slot.key!r} is read-only, but the input is "
+            f"{slot.type}",
+            hint="feed a writable array, or a cell of a state",
+        )
+    _expect_element(slot, value, "the array")
+    return ArrayCell(slot.key, value)
+
+
+def _expect_element(slot: FeedSlot, value: Any, what: str) -> None:
+    """Raise UsageError for a value of another type than the reference has."""
+    element = getattr(slot.type, "element", None)
+    faults = feed_faults([FeedSlot(slot.key, element)], {slot.key: value})
+    if faults:
+        raise UsageError(
+            f"{what} cannot be fed for {slot.key!r}, which is {slot.type}",
+            problems=faults,
+        )
 
 
 def ref_slots(slots: Sequence[FeedSlot]) -> tuple[FeedSlot, ...]:

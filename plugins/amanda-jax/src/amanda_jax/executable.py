@@ -128,8 +128,10 @@ class Executable:
     def __init__(self, graph: Graph, device: Any, settings: Settings) -> None:
         settings = settings.for_platform(device.platform)
         prepared, self._weights = self._prepare(graph, device, settings)
-        self.state = State() if _has_state(prepared) else None
+        self.state: State | None = None
         """The variables, by key; None where there are none."""
+        if _has_state(prepared):
+            self.state = State() if settings.state is None else settings.state
         surroundings = RunContext(
             self.state, settings.observe, settings.callbacks or {}, host_in_use()
         )

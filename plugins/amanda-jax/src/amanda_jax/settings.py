@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from amanda.errors import BackendError
 from amanda_jax.cpu_tuning import cores
 from amanda_jax.cpu_tuning.steps import STEPS, enabled_steps, excluded_steps
+from amanda_std.backends import State
 
 __all__ = ["Settings", "Sizes"]
 
@@ -65,6 +66,8 @@ class Settings(NamedTuple):
     """Called with the label and the value of every probe."""
     callbacks: Mapping[str, Callable[..., Any]] | None = None
     """Functions that `host_callback` may call, by name."""
+    state: State | None = None
+    """The variables to share with other executables: `other.state`."""
     padded: Mapping[str, int] | str | None = None
     """The maximum of sizes that depend on data, by name or type of op: a mapping, or
     `nonzero=128, nms=300`. XLA then runs such ops and what follows, padded, as one
@@ -98,6 +101,7 @@ class Settings(NamedTuple):
                     got=value[key],
                 )
         steps = [step.name for step in STEPS]
+        State.expect(self.state)
         without = _names(self.without)
         for name in without:
             if name not in steps:

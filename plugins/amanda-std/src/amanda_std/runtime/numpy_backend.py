@@ -87,13 +87,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
                 f"backend 'numpy' knows no option {name!r}",
                 expected=f"one of {', '.join(_OPTIONS)}",
             )
-    state = options.get("state")
-    if state is not None and not isinstance(state, State):
-        raise BackendError(
-            "option 'state' is that of an executable, or a new one",
-            expected="amanda_std.runtime.state.State",
-            got=type(state).__name__,
-        )
+    State.expect(options.get("state"))
 
 
 def _has_numpy_floats(op: Op) -> bool:

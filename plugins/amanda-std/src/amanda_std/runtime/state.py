@@ -83,6 +83,16 @@ class State(Mapping[str, Any]):
         """Held while a program with state runs, so that calls are serialized."""
         self._cells: dict[str, Cell] = {}
 
+    @classmethod
+    def expect(cls, given: object) -> None:
+        """Raise BackendError for a value of the option `state` that is no state."""
+        if given is not None and not isinstance(given, cls):
+            raise BackendError(
+                "option 'state' is that of an executable, or a new one",
+                expected="amanda_std.backends.State",
+                got=type(given).__name__,
+            )
+
     def cell(self, key: str, initial: Any = None) -> Cell:
         """The cell of a variable, created on first use."""
         cell = self._cells.get(key)
