@@ -269,7 +269,7 @@ def _run_step(
 
     Foreign ops without a rule are left to the namespace that the route ends in.
     """
-    from amanda.mapping import run_mapper
+    from amanda.mapping import find_lost_attributes, run_mapper
 
     waits = step.source == step.target and not is_last
 
@@ -289,6 +289,8 @@ def _run_step(
             expected=step.target,
             got=done.graph.namespace,
         )
+    if keep_foreign or not done.report.gaps:
+        done.report.losses += find_lost_attributes(graph, done.graph)
     return done
 
 

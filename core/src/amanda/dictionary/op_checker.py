@@ -10,6 +10,7 @@ from amanda.dictionary.history import Dictionary, suggest_names
 from amanda.dictionary.names import Name
 from amanda.dictionary.op_definition import Attr, OpDef
 from amanda.dictionary.port_binding import PortBinding, bind_ports, type_faults
+from amanda.graph import NOTE_PREFIX
 from amanda.tensors import FunctionRef
 from amanda.types import TensorType
 
@@ -38,7 +39,7 @@ class OpChecker:
         header = dictionary.header
         self.op_def = op_def
         self.namespace = Name(dictionary.path, dictionary.version).short
-        self.hints = header.hints
+        self.hints = (*header.hints, NOTE_PREFIX)
         self.recorded = header.recorded
         self.reference = header.reference
         self.open = op_def.open
@@ -69,7 +70,7 @@ class OpChecker:
         for name, value in attrs.items():
             check = checks.get(name)
             if check is None:
-                if not (self.hints and name.startswith(self.hints)) and not self.open:
+                if not name.startswith(self.hints) and not self.open:
                     return False
             elif not check(value):
                 return False
@@ -132,7 +133,7 @@ class OpChecker:
         for name, value in attrs.items():
             attr = known.get(name)
             if attr is None:
-                if not (self.open or name.startswith(self.hints or ("\0",))):
+                if not (self.open or name.startswith(self.hints)):
                     hint = suggest_names(name, missing) or self._list_attrs()
                     yield OpFault(
                         "unknown attribute", f"has no attribute {name!r}", hint

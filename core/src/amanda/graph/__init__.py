@@ -7,6 +7,14 @@ graph.result(y, "y")
 """
 
 from amanda.argument_checks import check_arguments
+from amanda.graph._attributes import (
+    NOTE_PREFIX,
+    HeldAttributes,
+    copy_input_attributes,
+    free_notes,
+    held_attributes,
+    is_note,
+)
 from amanda.graph._bulk import bulk, snap
 from amanda.graph._check import constant_fault, content_faults, is_version
 from amanda.graph._clone import copy_ops
@@ -34,11 +42,13 @@ __all__ = [
     "CONTROL_NAME",
     "CORE",
     "KEEP",
+    "NOTE_PREFIX",
     "Change",
     "ControlPort",
     "Edge",
     "Entry",
     "Graph",
+    "HeldAttributes",
     "InputPort",
     "Op",
     "Ops",
@@ -51,8 +61,12 @@ __all__ = [
     "bulk",
     "constant_fault",
     "content_faults",
+    "copy_input_attributes",
     "copy_ops",
+    "free_notes",
+    "held_attributes",
     "input_dims",
+    "is_note",
     "is_version",
     "shares_dims",
     "snap",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from amanda.errors import GoneError, GraphError, InUseError
 from amanda.graph import _order
+from amanda.graph._attributes import free_notes
 from amanda.graph._port import (
     ControlPort,
     Edge,
@@ -140,6 +141,7 @@ def replace(graph: Graph, op: Op, values: Sequence[OutputPort | None], by: str) 
     more = op.side_record
     controls = (more is not None and more.controlled) or op in graph._inner_control
     held = graph._pins or (more is not None and more.marks)
+    heir = _heir_of_notes(op, values) if op._attrs else None
     is_simple = len(values) == 1 and not controls and not held
     if not (is_simple and _move_all_uses(graph, op, values[0])):
         with Undo() as undo:
@@ -153,6 +155,20 @@ def replace(graph: Graph, op: Op, values: Sequence[OutputPort | None], by: str) 
             if held:
                 _move_pins(graph, op, values)
     remove(graph, op, by, values)
+    if heir is not None:
+        heir.attrs.update({**free_notes(op), **heir.attrs})
+    if more is not None and more.extras:
+        for old, new in zip(op.outputs, values, strict=True):
+            if new is not None and old.has_attrs:
+                new.attrs.update({**old.attrs, **new.attrs})
+
+
+def _heir_of_notes(op: Op, values: Sequence[OutputPort | None]) -> Op | None:
+    """The new op that gets the free notes of a replaced one, if it has any."""
+    first = next((value for value in values if value is not None), None)
+    if first is None or first.op is op.graph or first.is_used:
+        return None
+    return first.op if free_notes(op) else None
 
 
 def _move_all_uses(graph: Graph, op: Op, new: OutputPort | None) -> bool:

@@ -33,7 +33,12 @@ from amanda.mapping.lowering import (
 )
 from amanda.mapping.routes.plan import Plan, expect_no_gaps, run_mapper
 from amanda.mapping.routes.process import Process
-from amanda.mapping.routes.report import Conversion, Report, op_location
+from amanda.mapping.routes.report import (
+    Conversion,
+    Report,
+    find_lost_attributes,
+    op_location,
+)
 from amanda.mapping.routes.route import (
     Gap,
     GapMet,
@@ -106,6 +111,7 @@ __all__ = [
     "run_mapper",
     "expand_foreign",
     "expect_no_gaps",
+    "find_lost_attributes",
     "find_route",
     "make_table",
     "answer_question",

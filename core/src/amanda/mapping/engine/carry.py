@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from amanda.graph import Graph, Op, OutputPort, Provenance
+from amanda.graph import (
+    Graph,
+    Op,
+    OutputPort,
+    Provenance,
+    copy_input_attributes,
+    free_notes,
+    held_attributes,
+)
 from amanda.types import TensorType, Type
 
 __all__ = [
+    "carry_attributes",
     "copy_control_edges",
     "copy_port_fields",
     "copy_body",
+    "copy_input_fields",
     "copy_op",
     "copy_entries",
+    "copy_result_edge",
     "declared_type",
     "source_names",
     "start_graph",
@@ -50,7 +61,7 @@ def copy_port_fields(old: OutputPort, new: OutputPort) -> None:
     if old.__class__ is OutputPort and not (more and (more.extras or more.marks)):
         return
     if old.has_attrs:
-        new.attrs.update(old.attrs)
+        new.attrs.update({**old.attrs, **new.attrs} if new.has_attrs else old.attrs)
     for label in old.marks:
         new.mark(label)
 
@@ -79,13 +90,13 @@ def copy_op(
     for old_port, new_port in zip(op.outputs, new.outputs, strict=True):
         copy_port_fields(old_port, new_port)
     if (more := op.side_record) is not None and (more.input_names or more.extras):
-        _copy_input_fields(op, new)
+        copy_input_fields(op, new)
     if provenance is not None:
         new.provenance = provenance
     return new
 
 
-def _copy_input_fields(op: Op, new: Op) -> None:
+def copy_input_fields(op: Op, new: Op) -> None:
     """Copy names and attributes of input ports."""
     for place, twin in zip(op.input_ports, new.input_ports, strict=True):
         if place.name is not None:
@@ -94,6 +105,30 @@ def _copy_input_fields(op: Op, new: Op) -> None:
             twin.attrs.update(place.attrs)
         if place.has_edge_attrs:
             twin.edge_attrs.update(place.edge_attrs)
+
+
+def copy_result_edge(source: Graph, target: Graph, i: int) -> None:
+    """Copy the attributes of the edge to a result."""
+    old = source.result_ports[i]
+    if old.has_edge_attrs:
+        target.result_ports[i].edge_attrs.update(old.edge_attrs)
+
+
+def carry_attributes(ops: Sequence[Op], made: Sequence[Op], values: PortMap) -> None:
+    """Copy notes, and attributes of inputs and edges, to the ops built for `ops`.
+
+    Notes go to the op that computes the first result. Attributes of values follow by
+    `copy_port_fields`.
+    """
+    held = any(next(held_attributes(op), None) is not None for op in ops)
+    if not held or not made:
+        return
+    first = next((values[p] for p in ops[0].outputs if p in values), None)
+    heir = first.op if first is not None and first.op in made else made[0]
+    for op in ops:
+        for key, note in free_notes(op).items():
+            heir.attrs.setdefault(key, note)
+    copy_input_attributes(ops, made, values.get)
 
 
 def copy_body(

@@ -12,11 +12,14 @@ from typing import Any
 from amanda.errors import AmandaError, InternalError, PluginBrokenError, Undecided
 from amanda.graph import CORE, Graph, Op, OutputPort, Parameter, Provenance
 from amanda.mapping.engine.carry import (
+    carry_attributes,
     copy_body,
     copy_control_edges,
     copy_entries,
+    copy_input_fields,
     copy_op,
     copy_port_fields,
+    copy_result_edge,
     declared_type,
     source_names,
     start_graph,
@@ -211,6 +214,8 @@ class ConversionRun:
             target.result(made, port.name)
             result = target.outputs[port.index]
             copy_port_fields(port, result)
+            if source.side_record is not None:
+                copy_result_edge(source, target, port.index)
             if result.type is None and made is not None:
                 result.type = declared_type(value, made)
         for value, placeholder in self._placeholders.items():
@@ -441,6 +446,8 @@ class ConversionRun:
             is_first = port.index == 0 and value.op.name is None
             if is_first and op.name is not None and op.name not in target:
                 target.rename(value.op, op.name)
+        if rare or op.has_attrs or len(match.ops) > 1:
+            carry_attributes(match.ops, new, self.made)
         if self._check is not None:
             self._expect_valid(new)
         self._carried.clear()
@@ -499,6 +506,7 @@ class ConversionRun:
         held = self._bodies[op]
         held.name = _free_name(target, held.name)
         target.add_graph(held, inputs)
+        copy_input_fields(op, held)
         self.made.update(zip(op.outputs, held.outputs, strict=True))
         for key, body in op.bodies.items():
             held.set_body(key, self._bodies[body])

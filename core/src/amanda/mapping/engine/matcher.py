@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from amanda.errors import Undecided
-from amanda.graph import Op, OutputPort, Parameter
+from amanda.graph import Op, OutputPort, Parameter, is_note
 from amanda.mapping.engine.commutative import (
     QuickCheck,
     match_two_inputs,
@@ -560,8 +560,12 @@ def is_uncovered(signature: Signature, key: str, value: Any) -> bool:
 
 
 def is_hint(signature: Signature, key: str) -> bool:
-    return key in signature.hints or any(
-        hint[-1:] == "*" and key.startswith(hint[:-1]) for hint in signature.hints
+    return (
+        key in signature.hints
+        or is_note(key)
+        or any(
+            hint[-1:] == "*" and key.startswith(hint[:-1]) for hint in signature.hints
+        )
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
+from amanda.graph import held_attributes
 from amanda.mapping.routes.route import Gap
 from amanda.mapping.side import Side
 
@@ -23,6 +24,7 @@ __all__ = [
     "UnmappedOp",
     "Report",
     "describe_gaps",
+    "find_lost_attributes",
     "merge_conversions",
     "op_location",
     "trace_rules",
@@ -54,7 +56,8 @@ class Report:
     """What happened to the ops of a graph.
 
     `rules` counts ops by rule; `carried` ops were copied unchanged; `kept` ones are
-    foreign ops in their own namespace; `losses` are those that rules declare.
+    foreign ops in their own namespace; `losses` are those that rules declare, and
+    attributes of graphs, ports and edges that could not be kept.
     """
 
     source: str
@@ -188,6 +191,55 @@ def _rule_stub(
             f"{here}  <=>  {there}" if forward else f"{there}  <=>  {here}"
         )
     return known[gap.type]
+
+
+def find_lost_attributes(source: Graph, target: Graph) -> tuple[str, ...]:
+    """The attributes of graphs, ports and edges, and the free notes of ops, that a
+    conversion dropped.
+
+    Ops are compared by name and provenance. Records of file formats, whose names have a
+    colon, belong to the file.
+    """
+    wanted = list(_find_attributes(source))
+    if not wanted:
+        return ()
+    found = Counter(
+        (label, key)
+        for op, _, key in _find_attributes(target)
+        for label in _labels_of(op, target)
+    )
+    lost = []
+    for op, where, key in wanted:
+        labels = _labels_of(op, source)
+        label = next((each for each in labels if found[each, key]), None)
+        if label is None:
+            place = f" of {where}" if where else ""
+            what = "the graph" if op is source else f"{op.type}, {op_location(op)}"
+            lost.append(f"{what}: the attribute {key!r}{place}")
+        else:
+            found[label, key] -= 1
+    return tuple(lost)
+
+
+def _find_attributes(graph: Graph) -> Iterator[tuple[Op, str, str]]:
+    """Ops with the place and the name of each attribute that a conversion keeps."""
+    for op in (graph, *graph.functions.values(), *graph.walk()):
+        if op.has_attrs or op.side_record is not None:
+            for where, attrs in held_attributes(op):
+                for key in attrs:
+                    if ":" not in key:
+                        yield op, where, key
+        for body in op.bodies.values():
+            for where, attrs in held_attributes(body):
+                yield from ((op, where, key) for key in attrs if ":" not in key)
+
+
+def _labels_of(op: Op, root: Graph) -> list[str]:
+    """The names by which an op is found in the graphs before and after a conversion."""
+    if op is root:
+        return [""]
+    sources = () if op.provenance is None else op.provenance.sources
+    return list(dict.fromkeys([op.name or op.type or "", *sources]))
 
 
 def merge_conversions(done: Sequence[Conversion]) -> Conversion:

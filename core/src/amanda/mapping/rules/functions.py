@@ -25,7 +25,7 @@ from typing import Any
 
 from amanda.dictionary import parse_name
 from amanda.errors import Undecided, UsageError
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort, is_note
 from amanda.mapping.engine.adapters import convert_value
 from amanda.mapping.engine.compiled_rule import (
     CompiledRule,
@@ -282,7 +282,7 @@ def _arguments(
     run: EmitContext, op: Op, form: _FunctionParameters, signature: Signature
 ) -> tuple[list[Any], dict[str, Any]]:
     args = [run.value(value) for value in op.inputs]
-    held: dict[str, Any] = dict(op.attrs) if op.has_attrs else {}
+    held = {k: v for k, v in op.attrs.items() if not is_note(k)} if op.has_attrs else {}
     if op.bodies:
         held.update((key, run.value(body)) for key, body in op.bodies.items())
     if held:

@@ -25,6 +25,7 @@ from amanda.graph import Graph, InputPort, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import VoidType
 from amanda_onnx.format.attribute_reader import Attribute
+from amanda_onnx.format.free_attributes import restore_attributes
 from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_file import ModelFile
 from amanda_onnx.format.model_metadata import NOTES_KEY
@@ -417,6 +418,7 @@ class GraphReader:
                 return
         bodies = self._bodies(attributes, own)
         op = self._add_op(kind, name, inputs, outputs, attrs)
+        _restore_attributes(op, notes)
         if notes:
             op.attrs[NOTES_KEY] = {**op.attrs.get(NOTES_KEY, {}), **notes}
         if own is not None:
@@ -483,8 +485,16 @@ class GraphReader:
         if name and name in self.graph:
             notes["name"], name = name, None
         op = self.graph.constant(tensor, name or None)
+        _restore_attributes(op, notes)
         op.attrs[NOTES_KEY] = notes
         self.define(word, op.output, self._at)
+
+
+def _restore_attributes(op: Op, notes: dict[str, Any]) -> None:
+    """Set the attributes that stand in the record of a node, and remove them there."""
+    if "metadata_props" in notes:
+        kept = restore_attributes(op, notes.pop("metadata_props"))
+        notes.update({"metadata_props": kept} if kept else {})
 
 
 def constant_of(attrs: dict[str, Any]) -> Tensor | None:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import AmandaError, FormatError
 from amanda.formatkit import MessageChunks, NameScope, encode_varint
-from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
+from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort, is_note
 from amanda.types import VoidType
 from amanda_onnx.domains import DEFAULT, domain_of
 from amanda_onnx.format.attribute_reader import CODES, FIELDS
 from amanda_onnx.format.attribute_writer import attribute_chunks
+from amanda_onnx.format.free_attributes import metadata_of_node
 from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_metadata import NOTES_KEY, notes_of
 from amanda_onnx.format.subgraphs import subgraph_fault
@@ -159,7 +160,7 @@ class NodeWriter:
         known = self.job.plain
         found = known.get((key, kind, parts))
         if found is None:
-            if key == NOTES_KEY:
+            if key == NOTES_KEY or is_note(key):
                 raise TypeError
             field = MessageChunks()
             field.append_message(_ATTRIBUTE, attribute_chunks(key, value, {}, None))
@@ -211,17 +212,6 @@ class NodeWriter:
             raise FormatError("ONNX has no control edges")
         if op.feedback:
             raise FormatError("ONNX has no feedback edges")
-        for port in op.output_ports:
-            strange = (
-                [key for key in port.attrs if key != NOTES_KEY]
-                if port.has_attrs
-                else []
-            )
-            if strange:
-                raise FormatError(f"ONNX has no attributes of values: {strange[0]!r}")
-        for place in op.input_ports:
-            if place.has_attrs or place.has_edge_attrs:
-                raise FormatError("ONNX has no attributes of inputs and edges")
 
     def _node(
         self,
@@ -247,7 +237,8 @@ class NodeWriter:
         written = notes.get("domain") if domain in DEFAULT else domain
         tail = SCHEMA.writer(_MESSAGE).put_if("doc_string", notes.get("doc_string"))
         tail.put_if("domain", written).put_if("overload", notes.get("overload"))
-        tail.put_all("metadata_props", string_entries(notes.get("metadata_props")))
+        pairs = metadata_of_node(op, notes.get("metadata_props"))
+        tail.put_all("metadata_props", string_entries(pairs))
         tail.put_all("device_configurations", notes.get("device_configurations", ()))
         out.append(tail.put_unknown(notes.get("rest", b"")).done())
         return out
@@ -269,7 +260,7 @@ class NodeWriter:
         field = _ATTRIBUTE
         if op.has_attrs:
             for key, value in op.attrs.items():
-                if key != NOTES_KEY:
+                if key != NOTES_KEY and not is_note(key):
                     out.append_message(
                         field, attribute_chunks(key, value, notes, self.job.outside)
                     )

@@ -24,6 +24,7 @@ from amanda.graph import (
 from amanda.types import uint8
 from amanda_onnx.domains import DEFAULT, function_key, namespace_of, opset_of
 from amanda_onnx.format.attribute_reader import AttributeReader
+from amanda_onnx.format.free_attributes import restore_attributes
 from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_file import ModelFile
 from amanda_onnx.format.model_metadata import MODEL_KEY, NOTES_KEY, add_notes
@@ -143,10 +144,11 @@ class ModelReader:
         self._results(scope, results)
         strange = self._annotations(scope, fields.get("quantization_annotation", []))
         _name_weights(graph, weights)
+        pairs = self.source.pairs(fields.get("metadata_props", []))
         add_notes(
             graph,
             doc_string=fields.get("doc_string"),
-            metadata_props=self.source.pairs(fields.get("metadata_props", [])),
+            metadata_props=restore_attributes(graph, pairs),
             value_info=dangling,
             quantization=strange,
             rest=fields.get(UNKNOWN_FIELDS),
@@ -358,6 +360,7 @@ class ModelReader:
             graph.attrs[each.name] = each.value
             scope.note(each, notes)
         dangling = self._value_infos(scope, fields.get("value_info", []), set())
+        pairs = self.source.pairs(fields.get("metadata_props", []))
         add_notes(
             graph,
             **notes,
@@ -365,7 +368,7 @@ class ModelReader:
             overload=fields.get("overload"),
             attributes=fields.get("attribute"),
             doc_string=fields.get("doc_string"),
-            metadata_props=self.source.pairs(fields.get("metadata_props", [])),
+            metadata_props=restore_attributes(graph, pairs),
             value_info=dangling,
             rest=fields.get(UNKNOWN_FIELDS),
         )

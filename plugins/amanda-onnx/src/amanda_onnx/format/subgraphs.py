@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from amanda.errors import FormatError
-from amanda.graph import Graph, Op, OutputPort, copy_ops
+from amanda.graph import Graph, Op, OutputPort, copy_input_attributes, copy_ops
 from amanda.passes import inline
 from amanda_onnx.domains import function_key, namespace_of
 
@@ -53,8 +53,6 @@ def subgraph_fault(inner: Graph) -> str | None:
         return "ONNX has no control edges"
     if inner.bodies:
         return "ONNX has no functions with bodies"
-    if any(port.has_attrs or port.has_edge_attrs for port in inner.input_ports):
-        return "ONNX has no attributes of inputs and edges"
     return None
 
 
@@ -78,6 +76,7 @@ def _call_function(root: Graph, inner: Graph) -> None:
     for old, new in zip(inner.outputs, call.outputs, strict=True):
         new.name, new.type = old.name, old.type
         new.attrs.update(old.attrs if old.has_attrs else {})
+    copy_input_attributes([inner], [call], lambda value: value)
     name = inner.name
     home.replace(inner, call.outputs, FUNCTIONS)
     home.rename(call, name)

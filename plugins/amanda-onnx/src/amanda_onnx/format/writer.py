@@ -15,7 +15,7 @@ from typing import Any, Final
 from amanda.errors import AmandaError, FormatError, LimitError
 from amanda.files import lock_folder, new_file
 from amanda.formatkit import MessageChunks, ModelNames, NameScope, encode_varint
-from amanda.graph import CONSTANT, UNCHECKED_DIM_NAMES, Graph, OutputPort, bulk
+from amanda.graph import CONSTANT, Graph, OutputPort, bulk, is_note
 from amanda.tensors import Tensor
 from amanda.types import Type
 from amanda_onnx.domains import DEFAULT, IR_OF_OPSET, domain_of
@@ -25,9 +25,9 @@ from amanda_onnx.format.external_data import (
     ExternalDataWriter,
     delete_old_files,
 )
+from amanda_onnx.format.free_attributes import metadata_of_graph
 from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_metadata import (
-    MODEL_KEY,
     NOTES_KEY,
     model_notes,
     notes_of,
@@ -141,7 +141,6 @@ class ModelWriter:
         self._ir = ir_version or self._own_ir_version(notes, found[1])
         if root.entries:
             self.problems.append("ONNX has no named entries")
-        self._refuse_attrs(root)
         graph = self.graph(root, None)
         functions = [
             self._function(key, function) for key, function in root.functions.items()
@@ -170,14 +169,6 @@ class ModelWriter:
         older = [ir for version, ir in IR_OF_OPSET.items() if version <= opset]
         own: int = notes.get("ir_version") or max(*older, _IR_MINIMUM)
         return max(own, _IR_FUNCTIONS) if self.root.functions else own
-
-    def _refuse_attrs(self, graph: Graph) -> None:
-        known = (NOTES_KEY, MODEL_KEY, UNCHECKED_DIM_NAMES)
-        strange = (
-            [key for key in graph.attrs if key not in known] if graph.has_attrs else []
-        )
-        if strange:
-            self.problems.append(f"ONNX has no attributes of graphs: {strange[0]!r}")
 
     def _model(
         self,
@@ -274,8 +265,21 @@ class ModelWriter:
         out.append(tail.done())
         self._initializers(out, nodes, "sparse_initializer")
         last = SCHEMA.writer("GraphProto")
-        last.put_all("metadata_props", string_entries(notes.get("metadata_props")))
+        last.put_all("metadata_props", self._metadata(graph, nodes, notes))
         out.append(last.put_unknown(notes.get("rest", b"")).done())
+
+    def _metadata(
+        self, graph: Graph, nodes: NodeWriter, notes: Mapping[str, Any]
+    ) -> list[bytes]:
+        """The properties of a graph, with the attributes that ONNX has no field for."""
+        try:
+            pairs = metadata_of_graph(
+                graph, nodes.initializers, notes.get("metadata_props")
+            )
+        except FormatError as error:
+            self.problems.append(str(error))
+            return []
+        return string_entries(pairs)
 
     def _typed_values(
         self, graph: Graph, nodes: NodeWriter
@@ -433,7 +437,7 @@ class ModelWriter:
             "value_info", recorded_messages(notes, "value_info", "ValueInfoProto")
         )
         tail.put_if("overload", overload)
-        tail.put_all("metadata_props", string_entries(notes.get("metadata_props")))
+        tail.put_all("metadata_props", self._metadata(graph, nodes, notes))
         out.append(tail.put_unknown(notes.get("rest", b"")).done())
         self._imports = outer
         return out
@@ -443,7 +447,7 @@ class ModelWriter:
     ) -> None:
         field = SCHEMA.tag("FunctionProto", "attribute_proto")
         for key, value in graph.attrs.items() if graph.has_attrs else ():
-            if key != NOTES_KEY:
+            if key != NOTES_KEY and not is_note(key):
                 out.append_message(
                     field, attribute_chunks(key, value, notes, self.outside)
                 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda.graph import Graph, Op, OutputPort, Provenance
+from amanda.graph import Graph, Op, OutputPort, Provenance, copy_input_attributes
 from amanda_std.engine.values import lift, tracing
 from amanda_std.hub.op_access import is_std, operation_of, traced_arguments
 
@@ -43,6 +43,7 @@ def expand(
             for extra in reversed(into.made):
                 graph.remove(extra, by)
             raise
+    copy_input_attributes([op], into.made, lambda value: value)
     _replace_by(graph, op, values, set(into.made), by)
     return into.made
 

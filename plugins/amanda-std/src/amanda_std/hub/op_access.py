@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from amanda.dictionary import Attr, attribute_fault
 from amanda.errors import InvalidTypeError, NamespaceError
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort, is_note
 from amanda.types import TensorType
 from amanda_std.engine.annotations import BODY, REQUIRED, SHAPE_ARG, Param
 from amanda_std.engine.attribute_kinds import attributes_of
@@ -107,7 +107,7 @@ def op_arguments(
         else:
             given[key] = default
     for key in attrs:
-        if key not in given and key not in names and not key.startswith("x-"):
+        if key not in given and key not in names and not is_note(key):
             raise InvalidTypeError(f"{operation.name} has no attribute {key!r}")
     return args, given
 

@@ -73,12 +73,19 @@ def unoptimized_context() -> Any:
 
 
 def copy_names(result: Graph, old: Graph) -> Graph:
-    """Copy the names of another graph, its inputs and its results."""
+    """Copy the names and attributes of another graph, its inputs and its results."""
     result.name = old.name
+    if old.has_attrs:
+        result.attrs.update(old.attrs)
     for ours, theirs in ((result.parameters, old.parameters),
                          (result.outputs, old.outputs)):  # fmt: skip
         for port, other in zip(ours, theirs, strict=True):
             port.name = other.name
+            if other.has_attrs:
+                port.attrs.update(other.attrs)
+    for place, twin in zip(result.result_ports, old.result_ports, strict=True):
+        if twin.has_edge_attrs:
+            place.edge_attrs.update(twin.edge_attrs)
     return result
 
 

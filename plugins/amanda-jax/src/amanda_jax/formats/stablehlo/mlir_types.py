@@ -5,6 +5,7 @@ have no other way: dense elements of types that NumPy lacks, and enum values."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -14,6 +15,7 @@ import numpy as np
 
 from amanda.dictionary import OpDef
 from amanda.errors import AmandaError, FormatError
+from amanda.graph import is_note
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Sym, TensorType, TokenType, Type
 
@@ -190,8 +192,19 @@ def _nest_lists(items: Sequence[str], shape: Sequence[int]) -> str:
 # -- attributes ------------------------------------------------------------------------
 
 
+def _read_note(found: Any) -> Any:
+    """The value of a free note: JSON in a string, else the text."""
+    text = getattr(found, "value", None)
+    try:
+        return json.loads(text) if isinstance(text, str) else str(found)
+    except (ValueError, RecursionError):
+        return text
+
+
 def read_attribute(definition: OpDef | None, key: str, found: Any) -> Any:
     """An attribute as its definition has it; the text where that has no kind for it."""
+    if is_note(key):
+        return _read_note(found)
     kind = _kind(definition, key)
     if kind == "int" or kind == "float":
         return found.value

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from amanda import namespace
 from amanda.errors import FormatError
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort, is_note
 from amanda_jax.formats.stablehlo.mlir_types import (
     NAME,
     attribute_text,
@@ -85,8 +86,7 @@ class _ModuleWriter:
         attrs = [
             f"{_attribute_name(key)} = {text}"
             for key, value in (op.attrs if op.has_attrs else {}).items()
-            if (text := attribute_text(definition, op.type or "", key, value))
-            is not None
+            if (text := _attribute_text(op, definition, key, value)) is not None
         ]
         attributes = f" {{{', '.join(attrs)}}}" if attrs else ""
         types = f"{_type_list(inputs)} -> {_type_list(op.outputs)}"
@@ -123,6 +123,18 @@ class _ModuleWriter:
 
 def _type_list(values: Sequence[OutputPort]) -> str:
     return f"({', '.join(type_text(v.type) for v in values)})"
+
+
+def _attribute_text(op: Op, definition: Any, key: str, value: Any) -> str | None:
+    """An attribute as MLIR parses it; free notes are JSON in a string."""
+    if not is_note(key):
+        return attribute_text(definition, op.type or "", key, value)
+    try:
+        return _quote(json.dumps(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise FormatError(
+            f"the note {key!r} cannot be written as JSON", who=op.label, got=str(error)
+        ) from error
 
 
 def _attribute_name(name: str) -> str:
