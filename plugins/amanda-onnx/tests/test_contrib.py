@@ -225,6 +225,61 @@ CASES |= dict(_products()) | {
     ),
     "SimplifiedLayerNormalization": ([f(2, 3, 8), (f(8),)], {"axis": -1}, 1),
 }  # fmt: skip
+
+
+def quantized_lstm(dtype, directions, optional, *, per_column=False, **attrs):
+    """The inputs of a DynamicQuantizeLSTM: 4 steps, batch 3, 5 inputs, 6 units."""
+    make, zero = (u8, Z8) if dtype == "uint8" else (i8, np.int8(0))
+    columns = (24,) if per_column else ()
+    scales = [(abs(f(directions, *columns)) * 0.05 + 0.01,) for _ in range(2)]
+    zeros = (np.full((directions, *columns), zero),)
+    more = {
+        "b": (f(directions, 48),), "lengths": np.array([4, 4, 2], "i4"),
+        "h": f(directions, 3, 6), "c": f(directions, 3, 6), "p": (f(directions, 18),),
+    }  # fmt: skip
+    given = [more[name] if name in optional else None for name in more]
+    inputs = [f(4, 3, 5), (make(directions, 5, 24),), (make(directions, 6, 24),),
+              *given, scales[0], zeros, scales[1], zeros]  # fmt: skip
+    return inputs, {"hidden_size": 6, **attrs}, 3
+
+
+CASES |= {
+    "DynamicQuantizeLSTM": quantized_lstm("int8", 1, "b"),
+    "DynamicQuantizeLSTM unsigned": quantized_lstm("uint8", 1, ""),
+    "DynamicQuantizeLSTM states": quantized_lstm(
+        "uint8", 2, "bhcp", direction="bidirectional"
+    ),
+    "DynamicQuantizeLSTM columns": quantized_lstm(
+        "int8", 1, "bh", per_column=True, direction="reverse"
+    ),
+    "DynamicQuantizeLSTM lengths": quantized_lstm(
+        "int8", 1, ("b", "lengths"), clip=0.75, input_forget=1,
+        activations=["HardSigmoid", "Softsign", "Tanh"],
+    ),
+    "MatMulInteger16": (
+        [R.integers(-3000, 3000, (2, 4)).astype("i2"),
+         R.integers(-3000, 3000, (4, 3)).astype("i2")], {}, 1,
+    ),
+    "NhwcMaxPool": (
+        [u8(1, 7, 6, 2)],
+        {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}, 1,
+    ),
+    "QLinearConv": (
+        [u8(1, 2, 5, 5), S, Z8, (i8(3, 2, 3, 3),), (S,), (np.int8(0),), S, Z8,
+         (np.arange(3, dtype="i4"),)], {"pads": [1, 1, 1, 1]}, 1,
+    ),
+    "QLinearConv last": (
+        [u8(1, 5, 4, 2), S, Z8, (i8(4, 1, 3, 2),), (np.full(4, S),),
+         (np.zeros(4, "i1"),), S, Z8], {"channels_last": 1, "group": 2}, 1,
+    ),
+    "QEmbedLayerNormalization": (
+        [R.integers(0, 9, (2, 4)).astype("i4"), np.zeros((2, 4), "i4"), (u8(9, 8),),
+         (u8(4, 8),), (u8(2, 8),), (u8(8),), (u8(8),), None,
+         *[(np.float32(v),) for v in (0.01, 0.02, 0.03, 0.01, 0.02)],
+         *[(np.uint8(v),) for v in (128, 100, 90, 3, 130)]],
+        {"epsilon": 1e-5}, 2,
+    ),
+}  # fmt: skip
 BY_HAND = {
     "BiasAdd": (
         [f(2, 3, 4), (f(4),), f(2, 3, 4)], {}, 1, lambda x, b, s: x + b + s,
@@ -265,9 +320,20 @@ def model(name):
 def session(proto):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    # DynamicQuantizeLSTM quantizes the states of a step for each thread's rows apart
+    options.intra_op_num_threads = 1
     return onnxruntime.InferenceSession(
         proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
+
+
+def is_loose(name):
+    """Whether onnxruntime rounds to 8 bits what the hub does not, or in other groups.
+
+    Its products of few bits round what they multiply; an LSTM quantizes the steps of
+    sequences that have ended as zeros, and x without the steps after the longest one.
+    """
+    return "Bits" in name or "lengths" in name
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -285,8 +351,7 @@ def test_results_are_those_of_onnxruntime(name):
         if theirs.dtype.kind in "iu":  # a half may be rounded to either side
             assert np.abs(ours.astype("i4") - theirs.astype("i4")).max() <= 1
         else:
-            # its product of few bits rounds what it multiplies to 8 bits
-            loose = "Bits" in name
+            loose = is_loose(name)
             np.testing.assert_allclose(
                 ours, theirs, rtol=2e-2 if loose else 2e-4, atol=5e-2 if loose else 2e-5
             )
@@ -296,6 +361,7 @@ def test_results_are_those_of_onnxruntime(name):
 OTHERWISE = {
     "Attention": "its projection is a product, its rest MultiHeadAttention",
     "DequantizeLinear": "the opset has it",
+    "DynamicQuantizeLSTM": "as Loop over its steps",
     "DynamicQuantizeMatMul": "as DynamicQuantizeLinear and MatMulIntegerToFloat",
     "EmbedLayerNormalization": "as Gather and LayerNormalization",
     "ExpandDims": "the opset has it as Unsqueeze",
@@ -303,7 +369,11 @@ OTHERWISE = {
     "FusedGemm": "as Gemm and Relu, which runtimes fuse",
     "GatherBlockQuantized": "as DequantizeLinear of what Gather takes",
     "GatherND": "the opset has it",
+    "MatMulInteger16": "as MatMul of int32",
+    "NhwcMaxPool": "as MaxPool between Transposes",
     "QAttention": "as MatMulIntegerToFloat and MultiHeadAttention",
+    "QEmbedLayerNormalization": "as Gather and LayerNormalization",
+    "QLinearConv": "the opset has it",
     "QLinearConcat": "as Concat between DequantizeLinear and QuantizeLinear",
     "QuantizeLinear": "an op of few bits: the opset has it",
     "Trilu": "the opset has it",
@@ -355,15 +425,16 @@ def test_every_row_of_the_domain_is_taken_in_its_directions():
 @pytest.mark.parametrize("name", [n for n in CASES if n.split()[0] in OTHERWISE])
 def test_others_come_back_as_what_means_the_same(name):
     proto, feeds = model(name)
-    expect_same(proto, there_and_back(proto, 21), feeds)
+    tolerance = {"atol": 5e-2} if is_loose(name) else {}
+    expect_same(proto, there_and_back(proto, 21), feeds, **tolerance)
 
 
-def expect_same(proto, back, feeds):
+def expect_same(proto, back, feeds, atol=1e-6):
     want = session(proto).run(None, feeds)
     got = session(onnx.load_from_string(Format().dumps(back))).run(None, feeds)
     for ours, theirs in zip(got, want, strict=True):
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=atol)
 
 
 WITHOUT_HOUSE = {"Inverse": "ONNX has no inverse of matrices"}
@@ -378,7 +449,7 @@ def test_no_op_of_the_domain_is_made_for_a_graph_that_does_not_import_it(name):
     got = session(onnx.load_from_string(Format().dumps(back))).run(None, feeds)
     for ours, theirs in zip(got, want, strict=True):
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
-        loose = "Bits" in name  # whose kernel rounds what it multiplies to 8 bits
+        loose = is_loose(name)
         wide = 1 if theirs.dtype.kind in "iu" else 5e-2 if loose else 2e-5
         np.testing.assert_allclose(
             ours.astype("f8"), theirs.astype("f8"), rtol=2e-4, atol=wide

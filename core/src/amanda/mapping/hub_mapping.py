@@ -73,7 +73,9 @@ class HubMapping(RuleMapping):
     """A framework to the hub and back.
 
     On the way back, `definitions` replace hub ops, by type, before the hub's own
-    definitions are tried; one may raise Decline to leave an op as it is.
+    definitions are tried; one may raise Decline to leave an op as it is. `layout` is
+    that of the framework's data, such as `NC*`, if it has only one: hub ops of another
+    layout are converted to it first.
     """
 
     def __init__(
@@ -85,12 +87,14 @@ class HubMapping(RuleMapping):
         side: SideFactory = dictionary_side,
         hub: str = HUB,
         definitions: Overrides | None = None,
+        layout: str | None = None,
     ) -> None:
         rules = partial(discover_rules, name, framework, hub, package)
         super().__init__(self.framework_side, self._hub_side, rules)
         self.framework = parse_name(framework).path
         self.hub = hub
         self.definitions = definitions or {}
+        self.layout = layout
         self._side = side
         self._sides: dict[tuple[str, Any], Side] = {}
         """Sides to write, by version and domains; a factory may return one for many."""
@@ -182,6 +186,8 @@ class HubMapping(RuleMapping):
 
         copy = graph.clone()
         hub.infer(copy)
+        if self.layout is not None:
+            hub.assign_layout(copy, self.layout)
         lower(copy, supports, self.definitions)
         return copy
 

@@ -51,6 +51,9 @@ class Definitions(Protocol):
     def fold(self, graph: Graph, /) -> object:
         """Replace ops of constants by their results, where small, in place."""
 
+    def assign_layout(self, graph: Graph, layout: str, /) -> object:
+        """Convert ops to a layout of data, such as `NC*`, in place. Optional."""
+
     def stable_form(self, graph: Graph, /) -> Graph:
         """A copy that computes without overflow, for backends; else the graph itself.
 

@@ -25,5 +25,6 @@ MAPPING = HubMapping(
     side=onnx_side,
     package=__name__,
     definitions=DEFINITIONS,
+    layout="NC*",
 )
 """The entry `onnx-std` of `amanda.mappings`."""

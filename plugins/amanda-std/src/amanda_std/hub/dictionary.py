@@ -95,6 +95,12 @@ class StdNamespace:
 
         return fold(graph)
 
+    def assign_layout(self, graph: Graph, layout: str, /) -> object:
+        """Convert ops to a layout of data, such as NC*, in place."""
+        from amanda_std.passes.layout import assign_layout
+
+        return assign_layout(graph, layout)
+
     def stable_form(self, graph: Graph, /) -> Graph:
         """A copy with formulas replaced by stable ops; else the graph itself."""
         from amanda_std.passes.stable import stable_form

@@ -10,16 +10,19 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from amanda.graph import Graph, Op, Parameter, Provenance
-from amanda.mapping import Decline, RuleSet
+from amanda.mapping import Decline, RuleSet, constant_of
 from amanda.passes import Rewriting
+from amanda.tensors import Tensor
 from amanda_std import ops
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Tracing, Value, port_type, tracing
 from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.hub.op_access import has_trait, is_std, op_arguments, operation_of
 from amanda_std.ops import OPS
-from amanda_std.ops.nn.convolution import to_channels_first
+from amanda_std.ops.nn.convolution import input_first, to_channels_first
 from amanda_std.passes import data_movement
 from amanda_std.passes.data_movement import (
     TRANSPOSE,
@@ -29,9 +32,10 @@ from amanda_std.passes.data_movement import (
 )
 from amanda_std.passes.pointwise import is_pointwise
 
-__all__ = ["channels_first", "channels_last", "sink"]
+__all__ = ["assign_layout", "channels_first", "channels_last", "sink"]
 
 FIRST, LAST = "NC*", "N*C"
+_KERNEL = "kernel_layout"
 
 
 def channels_last(graph: Graph) -> int:
@@ -40,8 +44,25 @@ def channels_last(graph: Graph) -> int:
 
 
 def channels_first(graph: Graph) -> int:
-    """Convert ops with a layout to channels-first; returns how many changed."""
+    """Convert ops with a layout to channels-first, and their kernels to the layout that
+    ops have by default; returns how many changed."""
     return _convert_layout(graph, FIRST)
+
+
+def assign_layout(graph: Graph, layout: str) -> int:
+    """Convert ops to a layout where any has another one; returns how many changed.
+
+    Transposes move only then, so other graphs stay as they are."""
+    laid = _types_with_layout()
+    if any(_has_other_layout(op, layout) for op in graph.walk() if op.type in laid):
+        return _convert_layout(graph, layout)
+    return 0
+
+
+def _has_other_layout(op: Op, layout: str) -> bool:
+    return is_std(op) and (
+        _needs_conversion(op, layout) or _needs_kernel_conversion(op, layout)
+    )
 
 
 def sink(graph: Graph) -> int:
@@ -71,8 +92,11 @@ def _convert_layout(graph: Graph, layout: str) -> int:
             for op in list(part):
                 if op.graph is not part:
                     continue
-                if op.type in laid and is_std(op) and _needs_conversion(op, layout):
-                    _convert_op(part, op, layout, into)
+                if op.type in laid and _has_other_layout(op, layout):
+                    if _needs_kernel_conversion(op, layout):
+                        _convert_kernel(part, op)
+                    if _needs_conversion(op, layout):
+                        _convert_op(part, op, layout, into)
                     count += 1
                 else:
                     count += rules.rewrite_op(part, op)
@@ -94,9 +118,41 @@ def _needs_conversion(op: Op, layout: str) -> bool:
     return _layout_of(op) != layout and port_type(data).shape.rank == result.rank
 
 
-def _layout_of(op: Op) -> str:
-    own = op.attrs.get("layout") if op.has_attrs else None
-    return str(operation_of(op).form.attributes["layout"] if own is None else own)
+def _layout_of(op: Op, name: str = "layout") -> str:
+    own = op.attrs.get(name) if op.has_attrs else None
+    return str(operation_of(op).form.attributes[name] if own is None else own)
+
+
+def _needs_kernel_conversion(op: Op, layout: str) -> bool:
+    """Whether the kernel of a channels-first op has another layout than by default."""
+    default = operation_of(op).form.attributes.get(_KERNEL)
+    if layout != FIRST or default is None or _layout_of(op, _KERNEL) == default:
+        return False
+    kernel = op.inputs[_kernel_place(op)]
+    return kernel is not None and port_type(kernel).shape.has_rank
+
+
+def _kernel_place(op: Op) -> int:
+    params = operation_of(op).form.params
+    return next(i for i, param in enumerate(params) if param.name == "w")
+
+
+def _convert_kernel(graph: Graph, op: Op) -> None:
+    """Transpose the kernel of an op to the layout that it has by default."""
+    at = _kernel_place(op)
+    kernel = Value(op.inputs[at])  # type: ignore[arg-type]
+    default = str(operation_of(op).form.attributes[_KERNEL])
+    make_order = input_first if default.startswith("I") else to_channels_first
+    order = make_order(_layout_of(op, _KERNEL), kernel.ndim)
+    tensor = constant_of(kernel.port)
+    with graph.before(op):
+        if tensor is None:
+            turned = data_movement.transpose_once(kernel, order).port
+        else:
+            turned = graph.constant(_transpose_tensor(tensor, order)).output
+            turned.name = kernel.port.name
+    op.input_ports[at].connect(turned)
+    del op.attrs[_KERNEL]
 
 
 def _convert_op(graph: Graph, op: Op, layout: str, into: Tracing) -> None:
@@ -122,6 +178,16 @@ def _convert_op(graph: Graph, op: Op, layout: str, into: Tracing) -> None:
     restored.name = label
     if name is not None:
         graph.rename(made.port.op, name)
+
+
+def _transpose_tensor(tensor: Tensor, order: tuple[int, ...]) -> Tensor:
+    """A constant transposed, when it is read."""
+    shape = [tensor.shape[axis] for axis in order]
+    return Tensor.lazy(
+        lambda: np.ascontiguousarray(tensor.numpy().transpose(order)),
+        tensor.dtype,
+        shape,
+    )
 
 
 @cache

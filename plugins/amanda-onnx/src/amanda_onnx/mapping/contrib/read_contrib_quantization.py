@@ -16,11 +16,20 @@ import numpy as np
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import DType
-from amanda_onnx.mapping.contrib.read_contrib_layers import transpose_matrix
+from amanda_onnx.mapping.contrib.read_contrib_layers import (
+    read_embed_layer_norm,
+    transpose_matrix,
+)
 from amanda_onnx.mapping.nn.read_conv import padding_of
 from amanda_onnx.mapping.quantization.read_quantization import (
     read_dequantize,
     read_quantize,
+    read_quantized_conv,
+)
+from amanda_onnx.mapping.recurrent.gates import LSTM_GATES, PEEPHOLES
+from amanda_onnx.mapping.recurrent.read_recurrent import (
+    activation_attributes,
+    reorder_gates,
 )
 from amanda_onnx.mapping.static_values import (
     cast_to,
@@ -250,7 +259,86 @@ def read_dequantize_linear(
     return read_dequantize(x, scale, zero, axis=axis)
 
 
+# -- layers of 8-bit weights ----------------------------------------------------------
+
+
+def read_dynamic_quantize_lstm(
+    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h0: Any = None,
+    c0: Any = None, p: Any = None, w_scale: Any = None, w_zero: Any = None,
+    r_scale: Any = None, r_zero: Any = None, *, activation_alpha: Any = None,
+    activation_beta: Any = None, activations: Any = None, clip: float | None = None,
+    direction: str = "forward", hidden_size: int = 0,  # noqa: ARG001
+    input_forget: int = 0, outputs: int,
+) -> Any:  # fmt: skip
+    """Weights are [directions, in, 4 * hidden], unlike those of LSTM."""
+    attrs = activation_attributes(
+        3, activations, activation_alpha, activation_beta, direction, clip
+    )
+    bias = None
+    if b is not None:
+        halves = ops.split(b, None, axis=1, outputs=2)
+        bias = reorder_gates(halves[0] + halves[1], LSTM_GATES)
+    scales_and_zeros = [
+        v if v is None or rank_of(v) == 1 else reorder_gates(v, LSTM_GATES)
+        for v in (w_scale, r_scale, w_zero, r_zero)
+    ]
+    return ops.dynamic_quantized_lstm(
+        x, reorder_gates(w, LSTM_GATES, axis=2), reorder_gates(r, LSTM_GATES, axis=2),
+        *scales_and_zeros, bias, lengths, h0, c0, reorder_gates(p, PEEPHOLES),
+        input_forget=bool(input_forget), **attrs,
+    )[:outputs]  # fmt: skip
+
+
+def read_quantized_conv_of_layout(
+    x: Any, x_scale: Any, x_zero: Any, w: Any, w_scale: Any, w_zero: Any, scale: Any,
+    zero: Any, b: Any = None, *, channels_last: int = 0, **attrs: Any,
+) -> Any:  # fmt: skip
+    """With `channels_last`, data is N*C; weights are OI* in any case."""
+    args = (w, w_scale, w_zero, scale, zero, b)
+    if not channels_last:
+        return read_quantized_conv(x, x_scale, x_zero, *args, **attrs)
+    rank = rank_of(x)
+    first = ops.transpose(x, perm=(0, rank - 1, *range(1, rank - 1)))
+    y = read_quantized_conv(first, x_scale, x_zero, *args, **attrs)
+    return ops.transpose(y, perm=(0, *range(2, rank), 1))
+
+
+def read_nhwc_max_pool(
+    x: Any, *, auto_pad: str = "NOTSET", ceil_mode: int = 0, dilations: Any = None,
+    kernel_shape: Any, pads: Any = None, strides: Any = None,
+) -> Any:  # fmt: skip
+    return ops.max_pool(
+        x, window=kernel_shape, layout="N*C", strides=strides, dilations=dilations,
+        padding=padding_of(auto_pad, pads), ceil=bool(ceil_mode),
+    )  # fmt: skip
+
+
+def read_quantized_embed_layer_norm(
+    ids: Any, segments: Any, words: Any, positions: Any, segment_table: Any, gamma: Any,
+    beta: Any, mask: Any, *scales_and_zeros: Any, epsilon: float = 1e-12, outputs: int,
+) -> Any:  # fmt: skip
+    """Tables, weight and bias are dequantized first."""
+    tables = (words, positions, segment_table, gamma, beta)
+    scales, zeros = scales_and_zeros[:5], scales_and_zeros[5:]
+    wide = [
+        None if table is None else read_dequantize(table, scale, zero)
+        for table, scale, zero in zip(tables, scales, zeros, strict=True)
+    ]
+    return read_embed_layer_norm(
+        ids, segments, *wide, mask, epsilon=epsilon, outputs=outputs
+    )
+
+
+def read_matmul_of_int16(a: Any, b: Any) -> Any:
+    return ops.matmul_integer(a, b)
+
+
 READ: dict[str, Any] = {
+    "com.microsoft.DynamicQuantizeLSTM": read_dynamic_quantize_lstm,
+    "com.microsoft.MatMulInteger16": read_matmul_of_int16,
+    "com.microsoft.NhwcMaxPool": read_nhwc_max_pool,
+    "com.microsoft.QEmbedLayerNormalization": read_quantized_embed_layer_norm,
+    "com.microsoft.QLinearConv": read_quantized_conv_of_layout,
     "com.microsoft.DequantizeLinear": read_dequantize_linear,
     "com.microsoft.DynamicQuantizeMatMul": read_dynamic_quantize_matmul,
     "com.microsoft.GatherBlockQuantized": read_gather_block_quantized,

@@ -15,22 +15,24 @@ from amanda_onnx.mapping.recurrent.gates import (
 from amanda_onnx.mapping.static_values import dim_at, expect
 from amanda_std import ops
 
-__all__ = ["READ"]
+__all__ = ["READ", "activation_attributes", "reorder_gates"]
 
 
-def _reorder_gates(value: Any, order: tuple[int, ...], halves: int = 1) -> Any:
-    """A weight with its gates, along axis 1, in std's order."""
+def reorder_gates(
+    value: Any, order: tuple[int, ...], halves: int = 1, axis: int = 1
+) -> Any:
+    """A weight with its gates, along an axis, in std's order."""
     if value is None or order == tuple(sorted(order)):
         return value
-    rows = dim_at(value, 1, "a weight")
+    rows = dim_at(value, axis, "a weight")
     expect(isinstance(rows, int), "the number of gates is dynamic")
     size = rows // len(order) // halves
     half = reorder_rows(size, order)
     at = [i * len(half) + row for i in range(halves) for row in half]
-    return ops.gather(value, np.asarray(at, "int64"), 1)
+    return ops.gather(value, np.asarray(at, "int64"), axis)
 
 
-def _attributes(
+def activation_attributes(
     per_direction: int, names: Any, alphas: Any, betas: Any, direction: str, clip: Any
 ) -> dict[str, Any]:
     """The attributes that all layers share.
@@ -58,7 +60,7 @@ def _split_bias(b: Any, order: tuple[int, ...]) -> tuple[Any, Any]:
     """The bias of the inputs and that of the state, which ONNX concatenates."""
     if b is None:
         return None, None
-    halves = ops.split(_reorder_gates(b, order, 2), None, axis=1, outputs=2)
+    halves = ops.split(reorder_gates(b, order, 2), None, axis=1, outputs=2)
     return halves[0], halves[1]
 
 
@@ -75,7 +77,7 @@ def _layer(
 ) -> Any:  # fmt: skip
     bias, recurrent = _split_bias(b, order)
     y, *last = op(
-        x, _reorder_gates(w, order), _reorder_gates(r, order), bias, recurrent, lengths,
+        x, reorder_gates(w, order), reorder_gates(r, order), bias, recurrent, lengths,
         *(_swap_batch(s, layout) for s in states), **rest, **attrs,
         batch_first=bool(layout),
     )  # fmt: skip
@@ -90,7 +92,7 @@ def read_rnn(
     layout: int = 0, output_sequence: int = 0,  # noqa: ARG001
     outputs: int,
 ) -> Any:  # fmt: skip
-    attrs = _attributes(
+    attrs = activation_attributes(
         1, activations, activation_alpha, activation_beta, direction, clip
     )
     return _layer(ops.rnn, (0,), x, w, r, b, lengths, [h0], attrs, layout, outputs)
@@ -105,7 +107,7 @@ def read_gru(
     output_sequence: int = 0,  # noqa: ARG001
     outputs: int,
 ) -> Any:  # fmt: skip
-    attrs = _attributes(
+    attrs = activation_attributes(
         2, activations, activation_alpha, activation_beta, direction, clip
     )
     attrs["reset_after"] = bool(linear_before_reset)
@@ -121,13 +123,13 @@ def read_lstm(
     input_forget: int = 0, layout: int = 0, output_sequence: int = 0,  # noqa: ARG001
     outputs: int,
 ) -> Any:  # fmt: skip
-    attrs = _attributes(
+    attrs = activation_attributes(
         3, activations, activation_alpha, activation_beta, direction, clip
     )
     attrs["input_forget"] = bool(input_forget)
     return _layer(
         ops.lstm, LSTM_GATES, x, w, r, b, lengths, [h0, c0], attrs, layout, outputs,
-        peepholes=_reorder_gates(p, PEEPHOLES),
+        peepholes=reorder_gates(p, PEEPHOLES),
     )  # fmt: skip
 
 

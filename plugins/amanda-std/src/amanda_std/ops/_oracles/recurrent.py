@@ -235,3 +235,68 @@ def lstm_samples() -> Samples:
     settings = {"activations": ("hard_sigmoid", "tanh", "elu"),
                 "alphas": (0.25, None, 0.5), "betas": (0.4, None, None)}  # fmt: skip
     yield _sample("lstm", _layer_arguments("lstm", "c0"), **settings)
+
+
+# -- 8-bit weights -------------------------------------------------------------------
+
+
+def _quantized_dot(x: Any, w: Any, scale: Any, zero: Any) -> Any:
+    """x @ w with x rounded to 256 steps over its range, in double precision."""
+    low, high = min(float(x.min()), 0.0), max(float(x.max()), 0.0)
+    step = np.float32((high - low) / 255) or np.float32(1)
+    middle = np.clip(np.rint(-low / step), 0, 255)
+    rounded = np.clip(np.rint(x / step) + middle, 0, 255) - middle
+    return rounded @ (w.astype("float64") - zero) * (float(step) * scale)
+
+
+def _quantized_lstm_by_loops(given: dict[str, Any], back: bool) -> list[Any]:
+    """One direction, with numpy: gates in the order input, forget, cell, output."""
+    x = given["x"].astype("float64")
+    zeros = [0 if given.get(n) is None else given[n][0].astype("float64")
+             for n in ("w_zero", "r_zero")]  # fmt: skip
+    size = given["r"].shape[1]
+    bias = 0 if given.get("bias") is None else given["bias"][0]
+    rows = _quantized_dot(x, given["w"][0], given["w_scale"][0], zeros[0]) + bias
+    h, c = (np.zeros((x.shape[1], size)) if given.get(name) is None
+            else given[name][0].astype("float64") for name in ("h0", "c0"))  # fmt: skip
+    y = np.zeros((len(x), *h.shape))
+    for t in reversed(range(len(x))) if back else range(len(x)):
+        total = rows[t] + _quantized_dot(
+            h, given["r"][0], given["r_scale"][0], zeros[1]
+        )
+        i, forget, new, out = np.split(total, 4, axis=1)
+        i, forget, out = (1 / (1 + np.exp(-v)) for v in (i, forget, out))
+        c = forget * c + i * np.tanh(new)
+        h = out * np.tanh(c)
+        y[t] = h
+    outputs = y[:, None], h[None], c[None]
+    return [v.astype(given["x"].dtype) for v in outputs]
+
+
+def quantized_lstm_samples() -> Samples:
+    rng = np.random.default_rng(11)
+    for dtype, scales, used in (
+        ("uint8", (1,), "w_zero r_zero bias"), ("int8", (1, 8), "h0 c0"),
+    ):  # fmt: skip
+        for direction in ("forward", "reverse"):
+            info = np.iinfo(dtype)
+            given = {
+                "x": rng.uniform(-1, 2, (3, 2, 3)).astype("float32"),
+                "w": rng.integers(info.min, info.max, (1, 3, 8), dtype, endpoint=True),
+                "r": rng.integers(info.min, info.max, (1, 2, 8), dtype, endpoint=True),
+                "w_scale": rng.uniform(0.005, 0.01, scales).astype("float32"),
+                "r_scale": rng.uniform(0.005, 0.01, scales).astype("float32"),
+                "w_zero": np.full(scales, 130).astype(dtype),
+                "r_zero": np.full(scales, 120).astype(dtype),
+                "bias": rng.uniform(-1, 1, (1, 8)).astype("float32"),
+                "h0": rng.uniform(-1, 1, (1, 2, 2)).astype("float32"),
+                "c0": rng.uniform(-1, 1, (1, 2, 2)).astype("float32"),
+            }
+            optional = ("w_zero", "r_zero", "bias", "h0", "c0")
+            given |= {name: None for name in optional if name not in used.split()}
+            args = [*given.values()]
+            args.insert(8, None)  # lengths
+            while args[-1] is None:
+                args.pop()
+            y = _quantized_lstm_by_loops(given, direction == "reverse")
+            yield Sample(tuple(args), y, {"direction": direction}, smooth=False)

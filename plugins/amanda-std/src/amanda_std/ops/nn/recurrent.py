@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from amanda.errors import InvalidTypeError
-from amanda_std.engine.annotations import Index, RealFloating
+from amanda_std.engine.annotations import Index, Other, RealFloating
 from amanda_std.engine.operation import composite
-from amanda_std.ops._oracles.recurrent import gru_samples, lstm_samples, rnn_samples
+from amanda_std.engine.traits import Trait
+from amanda_std.ops._oracles.recurrent import (
+    gru_samples,
+    lstm_samples,
+    quantized_lstm_samples,
+    rnn_samples,
+)
 from amanda_std.ops.control.scan import scan
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.math.arithmetic import add, maximum, minimum, where
@@ -24,6 +31,8 @@ from amanda_std.ops.nn.activation import (
     softsign,
     threshold,
 )
+from amanda_std.ops.quantization.integer_matmul import matmul_integer
+from amanda_std.ops.quantization.quantize import dynamic_quantize
 from amanda_std.ops.tensor.creation import arange, zeros
 from amanda_std.ops.tensor.manipulation import split, stack
 from amanda_std.ops.tensor.shape import astype, expand_dims, squeeze, transpose
@@ -344,17 +353,22 @@ def lstm(
         layer.initial_states(h0, out), layer.initial_states(c0, size), strict=True,
     ):  # fmt: skip
         rows = _add_optional(matmul(steps, _transpose(w1)), _add_optional(b1, b2))
-        cell = _lstm_cell(r1, p, out1, fs, size, clip, input_forget)
+        product = partial(_matmul_with, _transpose(r1))
+        cell = _lstm_cell(product, p, out1, fs, size, clip, input_forget)
         outputs.append(layer.run_direction(cell, [h, c], rows, back))
     return layer.join_outputs(outputs)
 
 
+def _matmul_with(r: Any, h: Any) -> Any:
+    return matmul(h, r)
+
+
 def _lstm_cell(
-    r: Any, peepholes: Any, projection: Any, fs: Functions, size: Any,
-    clip: float | None, input_forget: bool,
+    product: Callable[[Any], Any], peepholes: Any, projection: Any, fs: Functions,
+    size: Any, clip: float | None, input_forget: bool,
 ) -> Any:  # fmt: skip
+    """A step of an LSTM; `product` multiplies the state with the recurrent weights."""
     f, g, last = fs
-    transposed = _transpose(r)
     seen = [None] * 3 if peepholes is None else _split_gates(peepholes, size, 3)
     to_out = None if projection is None else _transpose(projection)
 
@@ -362,7 +376,7 @@ def _lstm_cell(
         return f(_clip(value if peephole is None else value + peephole * c, clip))
 
     def cell(row: Any, h: Any, c: Any) -> Any:
-        i, forget, new, o = _split_gates(row + matmul(h, transposed), size, 4)
+        i, forget, new, o = _split_gates(row + product(h), size, 4)
         i = gate(i, seen[0], c)
         forget = 1.0 - i if input_forget else gate(forget, seen[1], c)
         c = forget * c + i * g(_clip(new, clip))
@@ -372,6 +386,54 @@ def _lstm_cell(
     return cell
 
 
+@composite
+def dynamic_quantized_lstm(
+    x: RealFloating, w: Other, r: Other, w_scale: RealFloating, r_scale: RealFloating,
+    w_zero: Other | None = None, r_zero: Other | None = None,
+    bias: RealFloating | None = None, lengths: Index | None = None,
+    h0: RealFloating | None = None, c0: RealFloating | None = None,
+    peepholes: RealFloating | None = None, *,
+    direction: str = "forward", activations: tuple[str, ...] | None = None,
+    alphas: tuple[float | None, ...] | None = None,
+    betas: tuple[float | None, ...] | None = None, clip: float | None = None,
+    input_forget: bool = False,
+) -> tuple[RealFloating, RealFloating, RealFloating]:  # fmt: skip
+    """LSTM with 8-bit weights: x, and the state of each step, are quantized to uint8
+
+    As `lstm`, but w is [directions, in, 4 * hidden] and r [directions, hidden, 4 *
+    hidden], as integers; scales and zero points are [directions] or [directions, 4 *
+    hidden]. x is quantized as a whole, the state of a step over the batch."""
+    layer = _RecurrentLayer(x, lengths, direction, False)
+    names = ("sigmoid", "tanh", "tanh")
+    functions = _select_activations(
+        activations, alphas, betas, names, layer.direction_count
+    )
+    size = r.shape[1]
+    outputs = []
+    for back, fs, w1, ws, wz, r1, rs, rz, b1, p, h, c in zip(
+        layer.reversals, functions,
+        *map(layer.split_by_direction,
+             (w, w_scale, w_zero, r, r_scale, r_zero, bias, peepholes)),
+        layer.initial_states(h0, size), layer.initial_states(c0, size), strict=True,
+    ):  # fmt: skip
+        rows = _add_optional(_quantized_product(w1, ws, wz, x), b1)
+        product = partial(_quantized_product, r1, rs, rz)
+        cell = _lstm_cell(product, p, None, fs, size, clip, input_forget)
+        outputs.append(layer.run_direction(cell, [h, c], rows, back))
+    return layer.join_outputs(outputs)
+
+
+def _quantized_product(w: Any, scale: Any, zero: Any, x: Any) -> Any:
+    """x @ w, with x quantized to its range, and w quantized before."""
+    quantized, own_scale, own_zero = dynamic_quantize(x)
+    total = matmul_integer(quantized, w, own_zero, zero)
+    return astype(total, dtype=x.dtype) * (own_scale * scale)
+
+
+dynamic_quantized_lstm.trait(Trait.EXACT_DTYPES)
+dynamic_quantized_lstm.not_differentiable("it is piecewise constant")
+
 rnn.samples(rnn_samples)
+dynamic_quantized_lstm.samples(quantized_lstm_samples)
 gru.samples(gru_samples)
 lstm.samples(lstm_samples)
