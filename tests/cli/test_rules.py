@@ -9,7 +9,7 @@ import pytest
 from mapping.toys import A, B, chain, toys
 
 import amanda
-from amanda.mapping import RuleSet
+from amanda.mapping import Decline, RuleSet
 from amanda.mapping.rules import protobuf
 
 if TYPE_CHECKING:
@@ -158,6 +158,33 @@ def test_tests(call: Call) -> None:
     data = call("rules", "toys", "--test", "--json").json
     assert data["samples"] > 15
     assert data["not_back"] == []
+    rules = toys().rules
+    directions = {
+        (row.id, to)
+        for row in rules.rows
+        for to, forward in ((rules.right, True), (rules.left, False))
+        if row.runs(forward)
+    }
+    ways = {True: rules.right, False: rules.left}
+    directions |= {(f.id, ways[f.forward]) for f in rules.functions}
+    assert {(each["rule"], each["to"]) for each in data["tests"]} == directions
+    for each in data["tests"]:
+        assert each["sample"] if each["result"] == "passed" else each["why"]
+        line = f"{each['result']}: {each['rule']}, to {each['to']}: {each['sample']}"
+        assert line.rstrip() in ended.out
+
+
+def test_a_lens_of_one_way_breaks_no_law(call: Call, host: amanda.Host) -> None:
+    mapping = toys()
+    mapping.rules.lens("one_way", lambda v: v, _decline, lambda _: (3,), "one way")
+    host.register_mapping("toys", mapping, manifest=MANIFEST, replace=True)
+    ended = call("rules", "toys", "--test")
+    assert (ended.code, ended.err) == (0, "")
+    assert "38 lenses: 0 break their laws" in ended.out
+
+
+def _decline(_: object) -> object:
+    raise Decline("it has no way back")
 
 
 def test_a_lens_that_breaks_its_laws_is_told(call: Call, host: amanda.Host) -> None:

@@ -280,47 +280,85 @@ def _export_rules(rules: RuleSet, form: str, output: str | None) -> Answer:
     return Answer({**data, "text": made.decode()}, [made.decode().rstrip("\n")])
 
 
-def _test_rules(there: InstalledMapping, found: list[AnyRule]) -> Answer:
-    from amanda.mapping.rules.terms import Equation
+class RuleTest(NamedTuple):
+    """What became of a sample of one rule, in one direction."""
 
-    with there.calling("testing its lenses"):
-        broken = list(_broken_lenses(there.mapping.rules))
-    none, bad, good = [], [], 0
-    for rule in found:
-        for forward in (True, False):
-            if not isinstance(rule, Equation) or not rule.runs(forward):
-                continue
-            made = _sample(there, rule, forward=forward)
-            if made.made is None:
-                none.append((rule.id, made.why))
-            elif made.why:
-                bad.append((rule.id, made.why))
-            else:
-                good += 1
+    rule: str
+    to: str
+    sample: str
+    """The ops of the sample, and those that they became."""
+    result: str
+    """`passed`, `not back`, `no sample`, or `function`."""
+    why: str = ""
+
+
+def _test_rules(there: InstalledMapping, found: list[AnyRule]) -> Answer:
+    broken = list(_broken_lenses(there))
+    tests = [each for rule in found for each in _test_rule(there, rule)]
+    by_result = {
+        result: [each for each in tests if each.result == result]
+        for result in ("passed", "not back", "no sample", "function")
+    }
 
     def text() -> Iterator[str | Table]:
         count = len(there.mapping.rules.lenses)
         yield f"{count} lenses: {len(broken)} break their laws"
         yield from (f"  {name}: {why}" for name, why in broken)
-        yield f"{good} samples passed, in both directions where possible"
-        if bad:
-            yield f"{len(bad)} did not come back:"
-            yield from (f"  {id}: {why}" for id, why in bad)
-        if none:
-            yield f"{len(none)} without a sample, to be covered by other tests:"
-            yield from (f"  {id}: {why}" for id, why in none)
+        yield from (f"{t.result}: {t.rule}, to {t.to}: {t.sample}" for t in tests)
+        passed = len(by_result["passed"])
+        yield f"{passed} samples passed, in both directions where possible"
+        for result, words in (
+            ("not back", "did not come back"),
+            ("no sample", "without a sample, to be covered by other tests"),
+        ):
+            if some := by_result[result]:
+                yield f"{len(some)} {words}:"
+                yield from (f"  {t.rule}, to {t.to}: {t.why}" for t in some)
 
-    data = {"broken_lenses": dict(broken), "samples": good, "not_back": bad,
-            "without": none}  # fmt: skip
-    return Answer(data, text(), exit_code=int(bool(broken or bad)))
+    data = {
+        "broken_lenses": dict(broken),
+        "samples": len(by_result["passed"]),
+        "not_back": [(t.rule, t.why) for t in by_result["not back"]],
+        "without": [(t.rule, t.why) for t in by_result["no sample"]],
+        "tests": [each._asdict() for each in tests],
+    }
+    return Answer(data, text(), exit_code=int(bool(broken or by_result["not back"])))
 
 
-def _broken_lenses(rules: RuleSet) -> Iterator[tuple[str, str]]:
+def _test_rule(there: InstalledMapping, rule: AnyRule) -> Iterator[RuleTest]:
+    """The tests of a rule, one for each direction that it runs in."""
+    from amanda.mapping.rules.terms import Equation
+
+    left, right = there.ends
+    if not isinstance(rule, Equation):
+        to = right if rule.forward else left
+        why = "a function: what it maps cannot be drawn from its declaration"
+        yield RuleTest(rule.id, to, "", "function", why)
+        return
+    for forward in (True, False):
+        if rule.runs(forward):
+            made, to = _sample(there, rule, forward=forward), right if forward else left
+            sample = _sample_text(made)
+            if made.made is None:
+                yield RuleTest(rule.id, to, sample, "no sample", made.why)
+            else:
+                result = "not back" if made.why else "passed"
+                yield RuleTest(rule.id, to, sample, result, made.why)
+
+
+def _sample_text(sample: RuleSample) -> str:
+    """The ops of a sample and of its conversion, in one line."""
+    if sample.made is None:
+        return ""
+    return " -> ".join("; ".join(_ops(each)) for each in (sample.graph, sample.made))
+
+
+def _broken_lenses(there: InstalledMapping) -> Iterator[tuple[str, str]]:
     from amanda.mapping.lenses.lens import find_broken_law
 
-    for name, lens in rules.lenses.items():
-        for seed in range(50):
-            why = find_broken_law(lens, Random(seed))
-            if why:
-                yield name, why
-                break
+    for name, lens in there.mapping.rules.lenses.items():
+        with there.calling(f"testing the lens {name!r}"):
+            laws = (find_broken_law(lens, Random(seed)) for seed in range(50))
+            why = next(filter(None, laws), "")
+        if why:
+            yield name, why

@@ -51,7 +51,10 @@ class RuleSample(NamedTuple):
 def generate_sample(
     mapping: RuleMapping, row: Equation, source: str, target: str, *, forward: bool
 ) -> RuleSample:
-    """A graph that a rule maps, from `source` to `target`."""
+    """A graph that a rule maps, from `source` to `target`.
+
+    One that comes back, if there is one: others may have types that the ops refuse.
+    """
     program = mapping.program(source, target)
     here, there = row.sides(forward)
     try:
@@ -60,6 +63,7 @@ def generate_sample(
     except InactiveRule as inactive:
         return RuleSample(why=str(inactive))
     why = "no sample was found that it supports"
+    lost: RuleSample | None = None
     for graph in _candidate_graphs(program, row, source, forward=forward):
         try:
             done = mapping.conversion(graph, target)
@@ -74,10 +78,12 @@ def generate_sample(
         if row.arrow == "<=>":
             again = mapping.conversion(done.graph, source)
             if again.report.gaps:
-                return RuleSample(graph, done.graph, None, str(again.report.gaps[0]))
+                gap = str(again.report.gaps[0])
+                lost = lost or RuleSample(graph, done.graph, None, gap)
+                continue
             back = again.graph
         return RuleSample(graph, done.graph, back)
-    return RuleSample(why=why)
+    return lost or RuleSample(why=why)
 
 
 def _candidate_graphs(
@@ -106,6 +112,10 @@ def _draw_through_lens(
     for term in (row.left, row.right):
         for part in subterms(term):
             if isinstance(part, LensTerm) and isinstance(part.inner, Var):
+                listed = _listed_values(part, lenses[part.lens])
+                if listed:
+                    values.setdefault(part.inner.name, random.choice(listed))
+                    continue
                 drawn = lenses[part.lens].draw(random)
                 context = drawn[1:]
                 if context and isinstance(context[0], int) and context[0] != rank:
@@ -124,6 +134,24 @@ def _draw_through_lens(
                     value %= max(rank, 1)  # most often it is an axis
                 values.setdefault(part.inner.name, value)
     return values
+
+
+def _listed_values(term: LensTerm, lens: Lens) -> list[Any]:
+    """Values from a list that a rule gives to a lens, such as that of `index_in`."""
+    first = term.context[0] if term.context else None
+    items = first.value if isinstance(first, ConstantTerm) else None
+    if not isinstance(items, list | tuple):
+        return []
+    listed = [i[0] if isinstance(i, list | tuple) and i else i for i in items]
+    return [value for value in listed if _accepts(lens, value, items)]
+
+
+def _accepts(lens: Lens, value: Any, context: Any) -> bool:
+    try:
+        lens.forth(value, [context])
+    except AmandaError:
+        return False
+    return True
 
 
 class _SampleBuilder:
@@ -163,10 +191,10 @@ class _SampleBuilder:
             value = self.attr(part, signature.attrs.get(key))
             if value is not None and value is not REQUIRED:
                 attrs[key] = value
+        outputs = 1 if signature.outputs is None else signature.outputs
         made = self.side.build(
-            self.graph, term.type, args, attrs,
-            outputs=signature.outputs or 1, bodies=bodies or None,
-        )  # fmt: skip
+            self.graph, term.type, args, attrs, outputs=outputs, bodies=bodies or None
+        )
         for other in term.waits:
             self.op(other)
         return tuple(made)
@@ -195,7 +223,9 @@ class _SampleBuilder:
             case Var(name=name):
                 if name in self.values:
                     return self.values[name]
-                return None if default is REQUIRED or name == ANYTHING else default
+                if default is REQUIRED:
+                    return 1  # fits most: a size, an axis, a flag
+                return None if name == ANYTHING else default
             case LensTerm(lens=lens, inner=inner, context=context):
                 if list(variables(inner)) and not context:
                     return self.lenses[lens].forth(self.attr(inner, None))
