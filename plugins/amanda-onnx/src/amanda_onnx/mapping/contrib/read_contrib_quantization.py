@@ -324,9 +324,11 @@ def read_quantized_embed_layer_norm(
         None if table is None else read_dequantize(table, scale, zero)
         for table, scale, zero in zip(tables, scales, zeros, strict=True)
     ]
+    word_table, position_table, segment_rows, weight, bias = wide
     return read_embed_layer_norm(
-        ids, segments, *wide, mask, epsilon=epsilon, outputs=outputs
-    )
+        ids, segments, word_table, position_table, segment_rows, weight, bias, mask,
+        epsilon=epsilon, outputs=outputs,
+    )  # fmt: skip
 
 
 def read_matmul_of_int16(a: Any, b: Any) -> Any:

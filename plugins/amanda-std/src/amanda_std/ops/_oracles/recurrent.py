@@ -280,7 +280,7 @@ def quantized_lstm_samples() -> Samples:
     ):  # fmt: skip
         for direction in ("forward", "reverse"):
             info = np.iinfo(dtype)
-            given = {
+            given: dict[str, Any] = {
                 "x": rng.uniform(-1, 2, (3, 2, 3)).astype("float32"),
                 "w": rng.integers(info.min, info.max, (1, 3, 8), dtype, endpoint=True),
                 "r": rng.integers(info.min, info.max, (1, 2, 8), dtype, endpoint=True),
