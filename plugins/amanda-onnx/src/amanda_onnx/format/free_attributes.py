@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from amanda.errors import FormatError
-from amanda.graph import Graph, Op, is_note
+from amanda.graph import UNCHECKED_DIM_NAMES, Graph, Op, is_note
 from amanda_onnx.format.model_metadata import string_pairs
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _KEY: Final = "amanda.attributes"
+_READ: Final = UNCHECKED_DIM_NAMES  # the reader sets it
 _INITIALIZER: Final = "initializer "
 _Places: TypeAlias = dict[str, Any]
 _Pairs: TypeAlias = list[tuple[str, str]]
@@ -76,7 +77,7 @@ def _places_of(op: Op) -> _Places:
         if isinstance(key, tuple):
             places[f"{key[0]} {key[1]}"] = attrs
     kept = {
-        place: {key: value for key, value in attrs.items() if ":" not in key}
+        place: {key: attrs[key] for key in attrs if ":" not in key and key != _READ}
         for place, attrs in places.items()
     }
     return {place: attrs for place, attrs in kept.items() if attrs}
