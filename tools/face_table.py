@@ -11,6 +11,7 @@ from pathlib import Path
 
 FACES = (
     "amanda",
+    "amanda.argument_checks",
     "amanda.backend",
     "amanda.cli",
     "amanda.dictionary",

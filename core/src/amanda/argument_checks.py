@@ -1,9 +1,9 @@
 """Checks of argument kinds, derived from the annotations of public functions.
 
-`check_arguments(globals())` at the end of a face wraps its functions, and the public
-methods and constructors of its classes. An argument of another kind than annotated is a
-UsageError before anything changes. The annotations are read on the first call; after
-that, an argument costs one lookup of its class.
+`check_arguments(globals())` at the end of a face, the core's or a plug-in's, wraps its
+functions, and the public methods and constructors of its classes. An argument of
+another kind than annotated is a UsageError before anything changes. The annotations are
+read on the first call; after that, an argument costs one lookup of its class.
 
 `checks_itself` marks functions whose bodies check their arguments, for speed.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import io
 import re
 import sys
 import types
@@ -104,11 +105,12 @@ def _check_class(cls: type, late: Sequence[str]) -> None:
         return
     type.__setattr__(cls, _MARK, True)
     bases = cls.__mro__[1:]
-    for base in filter(_is_public, bases):
-        _check_class(base, late)
+    for base in bases:
+        if _is_near(base, cls) and _is_public(base):
+            _check_class(base, late)
     for name in dir(cls):
         home = next((base for base in cls.__mro__ if name in vars(base)), object)
-        is_own = home is cls or (_is_ours(home) and not _is_public(home))
+        is_own = home is cls or (_is_near(home, cls) and not _is_public(home))
         if is_own and (not name.startswith("_") or name in _OPERATORS):
             _check_method(cls, name, vars(home)[name], late)
 
@@ -127,13 +129,15 @@ def _check_method(cls: type, name: str, member: Any, late: Sequence[str]) -> Non
         type.__setattr__(cls, name, type(member)(checked) if is_bound else checked)
 
 
-def _is_ours(cls: type) -> bool:
-    return cls.__module__.partition(".")[0] == "amanda"
+def _is_near(base: type, cls: type) -> bool:
+    """Whether two classes are of one distribution."""
+    packages = {each.__module__.partition(".")[0] for each in (base, cls)}
+    return len(packages) == 1
 
 
 def _is_public(cls: type) -> bool:
     face = sys.modules.get(cls.__module__.rpartition(".")[0])
-    return _is_ours(cls) and cls.__name__ in getattr(face, "__all__", ())
+    return cls.__name__ in getattr(face, "__all__", ())
 
 
 def _check_calls_of(function: Any, signature: _Signature) -> Any:
@@ -303,6 +307,8 @@ def satisfies(value: Any, wanted: Any) -> bool:
 def _is_instance(value: Any, wanted: Any) -> bool:
     if not isinstance(wanted, type):
         return True
+    if wanted in (typing.BinaryIO, typing.TextIO):  # which real files do not inherit
+        return isinstance(value, io.IOBase) or hasattr(value, "write")
     if wanted in _NUMBERS:
         return isinstance(value, _NUMBERS[wanted])
     if isinstance(value, str | bytes | bytearray) and wanted in _COLLECTIONS:

@@ -209,6 +209,12 @@ class SplitExecutable:
         self, feeds: Mapping[Key, Any], out: Mapping[Key, Any] | None = None
     ) -> Sequence[Any]:
         del out
+        if len(feeds) != self._inputs:
+            raise UsageError(
+                "a call needs a feed for each input",
+                expected=f"{self._inputs} feeds, in the order of the inputs",
+                got=f"{len(feeds)} feeds",
+            )
         values: list[Any] = [*feeds.values(), *[None] * (self._count - self._inputs)]
         for call, reads, gives in self._rows:
             made = call([values[place] for place in reads])

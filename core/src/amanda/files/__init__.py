@@ -6,6 +6,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from amanda.argument_checks import check_member
+
 if TYPE_CHECKING:
     from amanda.files.atomic import (
         LEFT_OVER,
@@ -37,4 +39,6 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    value = check_member(getattr(import_module(_HOME[name]), name))
+    globals()[name] = value  # found without this function the next time
+    return value

@@ -14,6 +14,7 @@ from amanda.graph._port import (
     Parameter,
     ValueLike,
     attach,
+    new_port,
     sinks,
     value_port,
 )
@@ -148,7 +149,7 @@ def _empty_copy(graph: Graph, memo: Memo) -> Graph:
         if port in graph._parameter_marks:
             copy._parameter_marks[parameter] = set(graph._parameter_marks[port])
     copy._results.extend([None] * len(graph._results))
-    copy.outputs = tuple([OutputPort(copy, i) for i in range(len(graph.outputs))])
+    copy.outputs = tuple([new_port(copy, i) for i in range(len(graph.outputs))])
     for old, new in zip(graph.outputs, copy.outputs, strict=True):
         new.name, new.type = old.name, old.type
         memo[old] = new

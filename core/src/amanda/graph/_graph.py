@@ -21,6 +21,7 @@ from amanda.graph._port import (
     Wide,
     attach,
     detach,
+    new_port,
     sinks,
     value_port,
     value_ports,
@@ -247,7 +248,7 @@ class Graph(Contents):
             self._allow(source, None)
             attach(source, self)
         self._results.add(source)
-        port = OutputPort(self, len(self._outputs))
+        port = new_port(self, len(self._outputs))
         port.name = name
         self._outputs.append(port)
         self._outputs_seen = None

@@ -20,6 +20,7 @@ from amanda.graph._port import (
     ValueLike,
     attach,
     detach,
+    new_port,
     places,
     put,
     sinks,
@@ -147,9 +148,9 @@ class Op:
         self._inputs: Sinks = ()
         # changed by add_output and remove_output
         self.outputs: tuple[OutputPort, ...] = (
-            (OutputPort(self, 0),)
+            (new_port(self, 0),)
             if outputs == 1
-            else tuple([OutputPort(self, i) for i in _port_numbers(outputs)])
+            else tuple([new_port(self, i) for i in _port_numbers(outputs)])
         )
         # rare fields; None for most ops
         self.side_record: SideRecord | None = None
@@ -391,7 +392,7 @@ class Op:
 
     def add_output(self, name: str | None = None) -> OutputPort:
         """Append an output."""
-        port = OutputPort(self, len(self.outputs))
+        port = new_port(self, len(self.outputs))
         port.name = name
         self.outputs = (*self.outputs, port)
         return port

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from amanda.argument_checks import check_member
+
 if TYPE_CHECKING:
     from amanda_jax.export.saved_program import load_saved_program
     from amanda_jax.function import as_function
@@ -22,4 +24,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_MODULES[name]), name)
+    value = check_member(getattr(import_module(_MODULES[name]), name))
+    globals()[name] = value  # found without this function the next time
+    return value

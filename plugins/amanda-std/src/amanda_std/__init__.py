@@ -13,6 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from amanda.argument_checks import check_member
 from amanda_std.engine import links
 from amanda_std.engine.links import NAMESPACE
 
@@ -61,7 +62,10 @@ links.load = lambda name: import_module(f"amanda_std.{name}")
 def __getattr__(name: str) -> Any:
     """Importing the package loads neither ops nor numpy."""
     if name in _HOMES:
-        return getattr(import_module(f"amanda_std.{_HOMES[name]}"), name)
+        module = import_module(f"amanda_std.{_HOMES[name]}")
+        value = check_member(getattr(module, name))
+        globals()[name] = value  # found without this function the next time
+        return value
     if name in _MODULES:
         return import_module(_MODULES[name])
     raise AttributeError(f"module 'amanda_std' has no attribute {name!r}")

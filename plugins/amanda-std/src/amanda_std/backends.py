@@ -14,6 +14,7 @@ steps over numbered slots::
 
 from __future__ import annotations
 
+from amanda.argument_checks import check_arguments
 from amanda_std.engine.annotations import BODY, SHAPE_ARG, Param
 from amanda_std.engine.arrays import Kernels, current_kernels, use_kernels
 from amanda_std.engine.function_lookup import find_function
@@ -130,3 +131,5 @@ __all__ = [
     "window_slices",
     "replace_nan",
 ]
+
+check_arguments(globals())

@@ -11,6 +11,7 @@ A mapping function traces ops of the hub where the matched op stood::
 
 from __future__ import annotations
 
+from amanda.argument_checks import check_arguments
 from amanda_std.autodiff.gradients import backpropagate
 from amanda_std.engine.annotations import REQUIRED
 from amanda_std.engine.arrays import array_type
@@ -45,3 +46,5 @@ __all__ = [
     "operation_of",
     "tracing",
 ]
+
+check_arguments(globals())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType, NoneType
 from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
 
+from amanda.errors import UsageError
 from amanda.mapping import REQUIRED
 from amanda.types import (
     DType,
@@ -205,4 +206,9 @@ def _kind(annotation: Any, where: str) -> ArgKind:
     for word in getattr(annotation, "__metadata__", ()):
         if isinstance(word, ArgKind):
             return word
-    raise TypeError(f"{where} is annotated with {annotation!r}, which is no kind")
+    raise UsageError(
+        "a parameter of an op, or its result, has no annotation that is a kind",
+        where=where,
+        expected="a kind of amanda_std.engine.annotations, such as Floating",
+        got=repr(annotation),
+    )

@@ -201,6 +201,14 @@ class ArrayLike:
 
     def swapaxes(self, first: int, second: int) -> Any:
         order = list(range(self.ndim))
+        for axis in (first, second):
+            if not -self.ndim <= axis < self.ndim:
+                raise InvalidTypeError(
+                    "there is no such axis",
+                    who=str(self),
+                    expected=f"{-self.ndim} to {self.ndim - 1}",
+                    got=axis,
+                )
         order[first], order[second] = order[second], order[first]
         return self._op("transpose")(self, perm=tuple(order))
 

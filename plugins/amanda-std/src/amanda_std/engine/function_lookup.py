@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from amanda.errors import NamespaceError
 from amanda.graph import Graph
+from amanda.tensors import FunctionRef
 
 
-def find_function(graph: Graph | None, name: Any) -> Graph:
+def find_function(graph: Graph | None, name: str | FunctionRef) -> Graph:
     """The function of this name in the root of a graph."""
     found = {} if graph is None else graph.root.functions
-    key = getattr(name, "name", name)
+    key = name.name if isinstance(name, FunctionRef) else name
     if key not in found:
         raise NamespaceError(
             f"there is no function {key!r}",

@@ -20,6 +20,7 @@ from typing import (
     overload,
 )
 
+from amanda.argument_checks import checks_itself
 from amanda.errors import AmandaError, Undecided, UsageError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import FunctionRef
@@ -211,6 +212,7 @@ class Operation:
 
     # -- readings --------------------------------------------------------------
 
+    @checks_itself
     def __call__(self, *args: Any, name: str | None = None, **attrs: Any) -> Any:
         """Compute, infer or add an op, depending on the arguments."""
         into = tracing_target()
@@ -268,6 +270,7 @@ class Operation:
             return True
         return self.form.results[0].role == VALUE
 
+    @checks_itself
     def bind(
         self, args: Sequence[Any], attrs: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
@@ -301,6 +304,7 @@ class Operation:
             raise UsageError(f"{self.name} has no {names}", expected=str(self))
         return bound, given
 
+    @checks_itself
     def run(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Call the kernel on arrays."""
         params = self.form.params_of(len(args))
@@ -346,6 +350,7 @@ class Operation:
             error = other
         return diagnostics.explain_error(self, args, attrs, error)
 
+    @checks_itself
     def implementation(self, kernels: Kernels | None) -> Function:
         """The kernel in a table, else the function itself."""
         row = None if kernels is None else kernels.get(self.name)
@@ -356,10 +361,12 @@ class Operation:
             return partial(in_float32, self.function)
         return self.function
 
+    @checks_itself
     def types(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
         """Types of the results. `args` are `normal`: types, dims and bodies."""
         return type_inference.result_types(self, args, attrs, self._known)
 
+    @checks_itself
     def normal(self, args: Sequence[Any]) -> list[Any]:
         """Arguments as inference expects them: types, dims and bodies."""
         params = self.form.params_of(len(args))
@@ -372,6 +379,7 @@ class Operation:
             for p, a in zip(params, args, strict=True)
         ]
 
+    @checks_itself
     def trace(
         self, args: Sequence[Any], attrs: Mapping[str, Any], name: str | None = None
     ) -> tuple[Value, ...]:

@@ -167,6 +167,11 @@ def _apply_slices(x: Any, axes: Sequence[Any], numbers: Sequence[int]) -> Any:
 
 
 def _check_index(number: Any, dim: Dim, axis: int) -> int:
+    if isinstance(number, type) or not hasattr(number, "__index__"):
+        raise InvalidTypeError(
+            "a subscript is an integer, a slice, None, ... or a tensor of places",
+            got=f"{type(number).__name__} {number!r:.60}",
+        )
     found = int(number.__index__())
     if isinstance(dim, int) and not -dim <= found < dim:
         raise InvalidTypeError(

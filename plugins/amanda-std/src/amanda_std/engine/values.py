@@ -11,7 +11,8 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from amanda.errors import InvalidTypeError, Undecided
+from amanda.argument_checks import argument_error, checks_itself
+from amanda.errors import InvalidTypeError, Undecided, UsageError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort, Parameter, Provenance
 from amanda.tensors import Tensor
 from amanda.types import Dim, DType, ElementType, Sym, TensorType, Type, unknown
@@ -101,7 +102,10 @@ class Value(Operators):
 
     __slots__ = ("port",)
 
+    @checks_itself
     def __init__(self, port: OutputPort) -> None:
+        if not isinstance(port, OutputPort):
+            raise argument_error("Value", "port", "OutputPort", port)
         self.port = port
 
     @property
@@ -357,6 +361,12 @@ def trace(
     names: Sequence[str | None] = (),
 ) -> Graph:
     """Trace a Python function over ops to a graph, which may become a body."""
+    if len(names) > len(types):
+        raise UsageError(
+            "more names than parameters",
+            expected=f"at most {len(types)}",
+            got=len(names),
+        )
     state = _current.get()
     outer = state.graph if state is not None else None
     graph = Graph("amanda/std/1" if outer is None else None, name, outer=outer)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from amanda.errors import UsageError
 from amanda.graph import Graph, Op, OutputPort, Provenance, copy_input_attributes
 from amanda_std.engine.values import lift, tracing
 from amanda_std.hub.op_access import is_std, operation_of, traced_arguments
@@ -28,7 +29,13 @@ def expand(
     raised and the graph is unchanged. The op that computes the result inherits the
     name."""
     graph, operation = op.graph, operation_of(op)
-    assert graph is not None
+    if graph is None or not (rule or operation.is_composite):
+        raise UsageError(
+            "this op cannot be expanded",
+            who=op.label,
+            expected="a composite in a graph, or a rule",
+            got="an op in no graph" if graph is None else f"the primitive {op.type}",
+        )
     function = rule or operation.function
     args, attrs = traced_arguments(op)
     old = op.provenance

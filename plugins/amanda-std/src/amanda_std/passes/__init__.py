@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amanda.argument_checks import check_arguments
 from amanda_std.passes.branches import branches
 from amanda_std.passes.canonical import canonical
 from amanda_std.passes.containers import containers
@@ -29,3 +30,5 @@ __all__ = [
     "sink",
     "stable",
 ]
+
+check_arguments(globals())

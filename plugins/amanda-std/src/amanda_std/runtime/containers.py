@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ def type_of(value: Any) -> Type:
     return TensorType(DType.of(value), np.shape(value))
 
 
-def join_types(types: Any) -> Type:
+def join_types(types: Iterable[Type]) -> Type:
     """The common type of values; InvalidTypeError if there is none."""
     found: Type | None = None
     for each in types:

@@ -125,7 +125,11 @@ class State(Mapping[str, Any]):
         with self.lock:
             for key in keys or self:
                 if key not in self._cells:
-                    raise KeyError(f"no variable {key!r}")
+                    raise UsageError(
+                        "the state has no such variable",
+                        expected=" or ".join(self._cells) or "no key",
+                        got=repr(key),
+                    )
                 self._cells[key].reset()
 
     def __repr__(self) -> str:

@@ -5,7 +5,7 @@ A body is a Python function, a graph, or (while a graph runs) a callable.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from amanda.errors import InvalidTypeError, UsageError
@@ -194,7 +194,7 @@ def holds_containers(op: Op) -> bool:
     return any(isinstance(v.type, containers) for v in (*op.outputs, *results))
 
 
-def inline(body: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
+def inline(body: Graph | Callable[..., Any], xs: Sequence[Any]) -> tuple[Any, ...]:
     """Inline a body: copy its ops to the graph being traced, for arguments xs."""
     if not isinstance(body, Graph):
         return as_results(body(*xs))

@@ -72,7 +72,9 @@ def scan(
     return (*now, *(np.moveaxis(y, 0, a) for y, a in zip(empty, to, strict=True)))
 
 
-def one_for_each(given: Any, count: int, default: Any) -> tuple[Any, ...]:
+def one_for_each(
+    given: Sequence[Any] | None, count: int, default: Any
+) -> tuple[Any, ...]:
     """One setting for each of `count` tensors."""
     if given is None:
         return (default,) * count

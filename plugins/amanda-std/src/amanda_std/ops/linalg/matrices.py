@@ -221,8 +221,12 @@ def triangular_solve(
         for at in np.ndindex(batch):
             if b[at].size:
                 y[at] = solve_triangular(
-                    a[at], b[at], trans=int(transpose), lower=lower, unit_diagonal=unit
-                )
+                    a[at],
+                    b[at],
+                    trans=int(transpose),
+                    lower=lower,
+                    unit_diagonal=bool(unit),
+                )  # fmt: skip
         return y
 
     return call_lapack(run, a, b)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda.types import DType, TensorType, unknown
+from amanda.types import DType, ElementType, TensorType, unknown
 from amanda_std.engine.annotations import Complex, Other, RealFloating
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
@@ -36,7 +36,7 @@ def complex_type(dtype: Any) -> Any:
     return DType(_COMPLEX_TYPES.get(dtype.name, "complex64"))
 
 
-def part_type(dtype: Any) -> Any:
+def part_type(dtype: ElementType) -> ElementType:
     """Float type of the parts of a complex type; a real type is returned as is."""
     return DType(_PART_TYPES[dtype.name]) if dtype.name in _PART_TYPES else dtype
 

@@ -170,7 +170,7 @@ def _extreme_by_kernel(x: Any, axes: Any, keepdims: bool, largest: bool) -> Any:
     return np_.squeeze(y, axis=tuple(removed))
 
 
-def extreme_identity(dtype: Any, low: bool) -> Any:
+def extreme_identity(dtype: np.dtype[Any], low: bool) -> Any:
     if dtype.kind in "fV":
         return -math.inf if low else math.inf
     info = np.iinfo(dtype)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,11 +24,16 @@ from amanda_std.ops.tensor.manipulation import pad, slice_
 from amanda_std.ops.tensor.shape import reshape, transpose
 
 Pairs = tuple[tuple[int, int], ...]
+Padding: TypeAlias = str | Sequence[Sequence[Any]] | None
+_PerAxis: TypeAlias = Sequence[Any]
+"""One setting for each spatial axis: integers, or dims."""
+_MOST_AXES = 64  # as in numpy
 
 
 def resolve_padding(
-    padding: Any, spatial: Any, kernel: Any, strides: Any, dilations: Any
-) -> list[tuple[Any, Any]]:
+    padding: Padding, spatial: _PerAxis, kernel: _PerAxis, strides: _PerAxis,
+    dilations: _PerAxis,
+) -> list[tuple[Any, Any]]:  # fmt: skip
     """(low, high) padding of each spatial axis, also for named padding modes."""
     if padding is None or padding == "valid":
         return [(0, 0)] * len(kernel)
@@ -39,7 +45,9 @@ def resolve_padding(
             got=padding,
         )  # fmt: skip
     result = []
-    for n, k, s, d in zip(spatial, kernel, strides, dilations, strict=True):
+    for n, k, s, d in _rows_by_axis(
+        spatial=spatial, kernel=kernel, strides=strides, dilations=dilations
+    ):
         total = (-(-n // s) - 1) * s + (k - 1) * d + 1 - n
         least = 0
         is_computed = isinstance(total, Operators)
@@ -51,24 +59,44 @@ def resolve_padding(
     return result
 
 
-def strides_or_ones(given: Any, count: int) -> tuple[int, ...]:
+def _rows_by_axis(**settings: _PerAxis) -> Iterator[tuple[Any, ...]]:
+    """The settings of each axis; InvalidTypeError if one has another number of axes."""
+    counts = {name: len(setting) for name, setting in settings.items()}
+    if len(set(counts.values())) > 1:
+        raise InvalidTypeError(
+            "sizes and settings of windows are for different numbers of axes",
+            got=", ".join(f"{name} for {count}" for name, count in counts.items()),
+        )
+    return zip(*settings.values(), strict=True)
+
+
+def strides_or_ones(given: _PerAxis | None, count: int) -> tuple[int, ...]:
     """Strides or dilations; 1 by default."""
     return (1,) * count if given is None else tuple(given)
 
 
 def output_sizes(
-    spatial: Any, kernel: Any, strides: Any, padding: Any, dilations: Any
-) -> list[Dim]:
+    spatial: _PerAxis, kernel: _PerAxis, strides: _PerAxis, padding: Padding,
+    dilations: _PerAxis,
+) -> list[Dim]:  # fmt: skip
     """Number of output positions along each spatial axis."""
     if padding in ("same_upper", "same_lower"):
-        return [-(-n // s) for n, s in zip(spatial, strides, strict=True)]
+        rows = _rows_by_axis(spatial=spatial, strides=strides)
+        return [-(-n // s) for n, s in rows]
     pads = resolve_padding(padding, spatial, kernel, strides, dilations)
-    rows = zip(spatial, kernel, strides, pads, dilations, strict=True)
+    rows = _rows_by_axis(
+        spatial=spatial, kernel=kernel, strides=strides, padding=pads,
+        dilations=dilations,
+    )  # fmt: skip
     return [(n + a + b - (k - 1) * d - 1) // s + 1 for n, k, s, (a, b), d in rows]
 
 
 def to_channels_first(layout: str, rank: int) -> tuple[int, ...]:
     """Permutation that brings data to NC*, or a kernel to OI*."""
+    if rank > _MOST_AXES:
+        raise InvalidTypeError(
+            "too many axes", expected=f"at most {_MOST_AXES}", got=rank
+        )
     orders = {
         "NC*": range(rank),
         "N*C": (0, rank - 1, *range(1, rank - 1)),
@@ -207,9 +235,11 @@ def _depthwise(x: Any, w: Any, strides: Any, dilations: Any, size: Any) -> Any:
     return y.astype(x.dtype, copy=False)
 
 
-def window_slice(at: Any, size: Any, strides: Any, dilations: Any) -> tuple[slice, ...]:
+def window_slice(
+    at: _PerAxis, size: _PerAxis, strides: _PerAxis, dilations: _PerAxis
+) -> tuple[slice, ...]:
     """Slice of the data that one kernel element sees, over all windows."""
-    rows = zip(at, size, strides, dilations, strict=True)
+    rows = _rows_by_axis(at=at, size=size, strides=strides, dilations=dilations)
     return tuple(
         slice(a * d, a * d + (m - 1) * s + 1, s) if m else slice(0)
         for a, m, s, d in rows
@@ -316,13 +346,18 @@ def _conv_transpose_shape(
 
 
 def transposed_geometry(
-    spatial: Any, kernel: Any, strides: Any, padding: Any, dilations: Any, extra: Any
-) -> list[tuple[Any, ...]]:
+    spatial: _PerAxis, kernel: _PerAxis, strides: _PerAxis | None,
+    padding: _PerAxis | None, dilations: _PerAxis | None, extra: _PerAxis | None,
+) -> list[tuple[Any, ...]]:  # fmt: skip
     n = len(kernel)
     s, d = strides_or_ones(strides, n), strides_or_ones(dilations, n)
     pads = ((0, 0),) * n if padding is None else padding
     rest = (0,) * n if extra is None else extra
-    return list(zip(spatial, kernel, s, pads, d, rest, strict=True))
+    rows = _rows_by_axis(
+        spatial=spatial, kernel=kernel, strides=s, padding=pads, dilations=d,
+        output_padding=rest,
+    )  # fmt: skip
+    return list(rows)
 
 
 @primitive(shape=_conv_transpose_shape, numpy_only=True)

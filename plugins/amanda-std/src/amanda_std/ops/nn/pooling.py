@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -50,8 +51,9 @@ from amanda_std.ops.tensor.shape import astype, transpose
 
 
 def pooled_sizes(
-    spatial: Any, window: Any, s: Any, pads: Any, d: Any, ceil: bool
-) -> list[Any]:
+    spatial: Sequence[Any], window: Sequence[Any], s: Sequence[Any],
+    pads: Sequence[Sequence[Any]], d: Sequence[Any], ceil: bool,
+) -> list[Any]:  # fmt: skip
     """Output size along each axis; with `ceil`, the last window starts in the data."""
     output = output_sizes(spatial, window, s, tuple(pads), d)
     if not ceil:

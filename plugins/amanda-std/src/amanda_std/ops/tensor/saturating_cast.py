@@ -17,7 +17,7 @@ from amanda_std.ops.math.comparison import greater, isnan, less
 from amanda_std.ops.tensor.shape import astype
 
 
-def finite_limits(dtype: Any) -> tuple[Any, Any]:
+def finite_limits(dtype: DType) -> tuple[Any, Any]:
     """Lowest and highest finite number of an element type."""
     import ml_dtypes
 

@@ -35,7 +35,12 @@ def regex_replace(
 ) -> Text:
     r"""Replace matches of a regular expression; \1 refers to the first group"""
     replace, count = _compile_pattern(pattern).sub, 0 if everywhere else 1
-    return map_strings(lambda item: replace(rewrite, item, count=count), x)
+    try:
+        return map_strings(lambda item: replace(rewrite, item, count=count), x)
+    except re.error as error:
+        raise UsageError(
+            f"the replacement does not fit the regular expression: {error}", got=rewrite
+        ) from None
 
 
 @lru_cache(64)
