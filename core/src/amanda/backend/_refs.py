@@ -94,7 +94,8 @@ def _make_cell(slot: FeedSlot, value: Any) -> ArrayCell:
 def _expect_element(slot: FeedSlot, value: Any, what: str) -> None:
     """Raise UsageError for a value of another type than the reference has."""
     element = getattr(slot.type, "element", None)
-    faults = feed_faults([FeedSlot(slot.key, element)], {slot.key: value})
+    faults, shared = feed_faults([FeedSlot(slot.key, element)], {slot.key: value})
+    faults += shared
     if faults:
         raise UsageError(
             f"{what} cannot be fed for {slot.key!r}, which is {slot.type}",
