@@ -67,7 +67,7 @@ def verb(name: str, help: str) -> Callable[[Callable[..., Answer]], Verb]:
     The decorator comes before those of `click`. `--json` is added.
     """
 
-    def made(function: Callable[..., Answer]) -> Verb:
+    def make_verb(function: Callable[..., Answer]) -> Verb:
         def callback(*, json: bool, **arguments: Any) -> int:
             context = click.get_current_context()
             call = context.find_object(Invocation)
@@ -89,7 +89,7 @@ def verb(name: str, help: str) -> Callable[[Callable[..., Answer]], Verb]:
         as_json = click.option("--json", is_flag=True, help="Print JSON.")
         return command(as_json(callback))
 
-    return made
+    return make_verb
 
 
 def _complete(answer: object, verb: str) -> Answer:

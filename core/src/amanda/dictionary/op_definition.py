@@ -276,14 +276,14 @@ class OpDef:
         'The larger of x and 0'
         """
 
-        def changed(kind: str, part: Any) -> Any:
+        def with_doc(kind: str, part: Any) -> Any:
             return part._replace(doc=docs.get(f"{kind} {part.name}", ""))
 
         return replace(
             self,
-            inputs=tuple(changed("in", port) for port in self.inputs),
-            outputs=tuple(changed("out", port) for port in self.outputs),
-            attrs=tuple(changed("attr", attr) for attr in self.attrs),
+            inputs=tuple(with_doc("in", port) for port in self.inputs),
+            outputs=tuple(with_doc("out", port) for port in self.outputs),
+            attrs=tuple(with_doc("attr", attr) for attr in self.attrs),
         )
 
     def arguments(self) -> list[Port | Attr]:

@@ -102,7 +102,7 @@ class _NamespaceChecks:
         dictionary = self.dictionary
         return None if dictionary is None else get_checker(dictionary, op_type)
 
-    def unknown(self, op_type: str) -> OpFault:
+    def unknown_op(self, op_type: str) -> OpFault:
         """The fault of an op that the dictionary lacks."""
         dictionary = self.dictionary
         assert dictionary is not None
@@ -184,7 +184,7 @@ class _Validator:
         elif op.type in self.function_types:
             return
         elif checks.dictionary is not None:
-            self._report(op, i, checks.unknown(op.type))
+            self._report(op, i, checks.unknown_op(op.type))
         else:
             name = checks.name or "no namespace"
             self.result.unchecked[name] = self.result.unchecked.get(name, 0) + 1

@@ -139,10 +139,10 @@ class Suite:
     @classmethod
     def run(cls) -> SuiteReport:
         """Run every check, without pytest."""
-        return SuiteReport(cls.__name__, tuple(cls._performed()))
+        return SuiteReport(cls.__name__, tuple(cls._check_results()))
 
     @classmethod
-    def _performed(cls) -> Iterator[CheckResult]:
+    def _check_results(cls) -> Iterator[CheckResult]:
         for name in cls.all_checks():
             method = getattr(cls, _CHECK + name)
             try:
@@ -241,7 +241,7 @@ def unnecessary_waivers(waiver: str) -> str:
 def _as_test(name: str, check: Callable[..., None]) -> Callable[..., None]:
     """The check as a test of pytest."""
 
-    def performed(self: Suite, *case: str) -> None:
+    def perform(self: Suite, *case: str) -> None:
         pytest: Any = sys.modules["pytest"]  # only pytest calls this
         waiver = self._waiver(name, case)
         try:
@@ -261,10 +261,10 @@ def _as_test(name: str, check: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(check)
     def test(self: Suite) -> None:
-        performed(self)
+        perform(self)
 
     @wraps(check)
     def test_of_case(self: Suite, case: str) -> None:
-        performed(self, case)
+        perform(self, case)
 
     return test_of_case if hasattr(check, "case_method") else test

@@ -71,9 +71,9 @@ def read_feeds(
             f"there is no feed for {', '.join(map(str, missing))}",
             hint="--feed NAME=FILE.npy for each, or --random SEED for random values",
         )
-    made = _random_arrays(random)
+    random_array = _random_arrays(random)
     for key in missing:
-        found[key] = made(keys[key], sizes)
+        found[key] = random_array(keys[key], sizes)
     return {key: found[key] for key in keys}
 
 
@@ -114,7 +114,7 @@ def _random_arrays(seed: int | None) -> Callable[[Parameter, Mapping[str, int]],
 
     numbers = np.random.default_rng(seed)
 
-    def made(port: Parameter, sizes: Mapping[str, int]) -> Any:
+    def random_array(port: Parameter, sizes: Mapping[str, int]) -> Any:
         kind = _tensor_type(port)
         shape = tuple(_concrete_size(dim, sizes) for dim in kind.shape)
         _expect_possible(port, shape)
@@ -125,7 +125,7 @@ def _random_arrays(seed: int | None) -> Callable[[Parameter, Mapping[str, int]],
             return np.asarray(numbers.standard_normal(shape)).astype(dtype)
         return np.asarray(numbers.integers(0, 2, shape)).astype(dtype)
 
-    return made
+    return random_array
 
 
 def _expect_possible(port: Parameter, shape: tuple[int, ...]) -> None:

@@ -98,13 +98,13 @@ class _EmitterCompiler:
         signature = require_signature(self.side, term)
         fixed = signature.outputs
 
-        def made(
+        def emit(
             run: EmitContext, graph: Graph, slots: Slots, op: Op, name: str | None
         ) -> Sequence[OutputPort]:
             count = len(op.outputs) if fixed is None else fixed
             return make(run, graph, slots, count, name)
 
-        return made
+        return emit
 
     def _op(self, term: OpTerm) -> _Emit:
         signature = require_signature(self.side, term)
@@ -335,7 +335,7 @@ def _may_be_absent(part: Var, i: int, signature: Signature) -> bool:
 def _emit_after(make: _Emit, waits: list[tuple[_Emit, int]]) -> _Emit:
     """Builds an op with control inputs, after the ops that it waits for."""
 
-    def made(
+    def emit(
         run: EmitContext, graph: Graph, slots: Slots, outputs: int, name: str | None
     ) -> Sequence[OutputPort]:
         firsts = [
@@ -347,7 +347,7 @@ def _emit_after(make: _Emit, waits: list[tuple[_Emit, int]]) -> _Emit:
             graph.control(first, _producer_in(values, graph))
         return values
 
-    return made
+    return emit
 
 
 def _producer_in(values: Sequence[OutputPort], graph: Graph) -> Op:

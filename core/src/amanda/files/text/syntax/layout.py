@@ -201,7 +201,7 @@ def _write_yaml(style: Style, top: Plain, put: Callable[[str], object]) -> None:
 def _write_json(style: Style, top: Plain, put: Callable[[str], object]) -> None:
     stack: list[_OpenContainer] = []
 
-    def opened(value: Plain, pad: str) -> None:
+    def open_container(value: Plain, pad: str) -> None:
         opener = closer = ""
         if type(value) is Tagged:
             opener, closer, value = f'{{"${value.tag}": ', "}", value.value
@@ -209,7 +209,7 @@ def _write_json(style: Style, top: Plain, put: Callable[[str], object]) -> None:
         put(opener + ("[" if is_list else "{"))
         stack.append(_OpenContainer(value, pad, ("]" if is_list else "}") + closer))
 
-    opened(top, "")
+    open_container(top, "")
     first = True
     while stack:
         frame = stack[-1]
@@ -228,7 +228,7 @@ def _write_json(style: Style, top: Plain, put: Callable[[str], object]) -> None:
         text = _format_on_key_line(style, value, _WIDTH - len(start) - 1)
         first = text is None
         if text is None:
-            opened(value, pad)
+            open_container(value, pad)
         else:
             put(text)
     put("\n")

@@ -66,11 +66,11 @@ class Format:
 
 
 def _trace(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    def called(args: Any, kwargs: Any) -> Any:
+    def call(args: Any, kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
     try:
-        return jax.make_jaxpr(called, return_shape=True)(args, kwargs)
+        return jax.make_jaxpr(call, return_shape=True)(args, kwargs)
     except Exception as cause:  # the function may raise anything
         raise FormatError(
             f"{getattr(function, '__name__', 'the function')} cannot be traced",
@@ -97,8 +97,8 @@ def _read_jaxpr(closed: Any, names: Sequence[str | None], name: str) -> Graph:
     graph = Graph(f"amanda/jax/{jax.__version__}", name)
     jaxpr = closed.jaxpr
     values: dict[Any, OutputPort] = {}
-    for variable, called in zip(jaxpr.invars, names, strict=True):
-        values[variable] = graph.parameter(_type_of(variable.aval), called)
+    for variable, input_name in zip(jaxpr.invars, names, strict=True):
+        values[variable] = graph.parameter(_type_of(variable.aval), input_name)
     for result in _add_equations(graph, closed, values):
         graph.result(result)
     return graph

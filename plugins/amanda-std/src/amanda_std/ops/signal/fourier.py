@@ -76,22 +76,22 @@ def _shape_or_unknown(x: TensorType, dims: Any) -> Shape:
 
 
 def _rfft_types(x: TensorType, sizes: Any, axes: Any) -> Any:
-    def found() -> Any:
+    def result_dims() -> Any:
         whole, at = _resized_dims(x, sizes, axes), _last_axis(x, axes)
         return [n // 2 + 1 if i == at else n for i, n in enumerate(whole)]
 
-    return [TensorType(complex_type(x.dtype), _shape_or_unknown(x, found))]
+    return [TensorType(complex_type(x.dtype), _shape_or_unknown(x, result_dims))]
 
 
 def _irfft_types(x: TensorType, sizes: Any, axes: Any) -> Any:
-    def found() -> Any:
+    def result_dims() -> Any:
         whole, at = _resized_dims(x, sizes, axes), _last_axis(x, axes)
         if sizes is not None:
             return whole
         return [(n - 1) * 2 if i == at else n for i, n in enumerate(whole)]
 
     dtype = x.dtype if x.dtype is unknown else part_type(x.dtype)
-    return [TensorType(dtype, _shape_or_unknown(x, found))]
+    return [TensorType(dtype, _shape_or_unknown(x, result_dims))]
 
 
 def _transform(name: str, x: Any, sizes: Any, axes: Any, norm: str) -> Any:
