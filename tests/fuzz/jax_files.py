@@ -133,7 +133,7 @@ def _change_archive(data: bytes, good: Sequence[bytes], choose: random.Random) -
 
 def _restore(path: Path, folder: Path, choose: random.Random) -> str:
     """Load a saved program; it is not called, since its code is the file's."""
-    found = run_stage("restore", amanda_jax.restored, path)
+    found = run_stage("restore", amanda_jax.load_saved_program, path)
     return REFUSED if found is None else "restored"
 
 

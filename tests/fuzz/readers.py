@@ -46,7 +46,15 @@ class _Module(NamedTuple):
     needs: tuple[str, ...]
 
 
-_MODULES = (_Module("graph_files", ("onnx", "amanda_onnx", "amanda_std")),)
+_MODULES = (
+    _Module("graph_files", ("onnx", "amanda_onnx", "amanda_std")),
+    _Module("tensorflow_files", ("google.protobuf", "amanda_tf")),
+    _Module("rule_files", ()),
+    _Module("array_files", ()),
+    _Module("nd4j_files", ("amanda_nd4j",)),
+    _Module("jax_files", ("amanda_jax",)),
+)
+"""A module without the packages that it needs is left out."""
 
 
 @cache
