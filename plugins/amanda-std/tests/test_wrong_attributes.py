@@ -49,3 +49,14 @@ def test_shape_arguments_hold_integers(value: object) -> None:
 def test_an_axis_is_an_integer() -> None:
     with pytest.raises(InvalidTypeError, match="axis is an integer"):
         normalize_axis("last", 2)
+
+
+def test_a_graph_as_an_op_may_lack_a_result() -> None:
+    graph = Graph("amanda/std/1")
+    inner = Graph("amanda/std/1", outer=graph)
+    inner.result(None)
+    inner.result(inner.parameter(amanda.parse_type("float32[2]")))
+    x = graph.parameter(amanda.parse_type("float32[2]"))
+    op = graph.add_graph(inner, [x])
+    infer(graph)
+    assert [str(port.type) for port in op.outputs] == ["?[...]", "float32[2]"]

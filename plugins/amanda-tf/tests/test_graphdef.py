@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tarfile
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -293,6 +294,16 @@ def test_cut_and_damaged_graphs_are_refused_or_read() -> None:
         for data in (whole[:at], whole[:at] + b"\xff" + whole[at + 1 :]):
             with suppress(AmandaError):
                 assert read_graph(data).check() == []
+
+
+@pytest.mark.parametrize("action", ["error", "ignore"])
+@pytest.mark.parametrize("text", [r"\P", r"\400", r"\u12", r"\xzz", "\\"])
+def test_text_with_an_invalid_escape(tmp_path: Path, text: str, action: Any) -> None:
+    path = tmp_path / "model.pbtxt"
+    path.write_text(f'node {{ name: "{text}" op: "NoOp" }}')
+    with warnings.catch_warnings(), pytest.raises(FormatError, match="in text format"):
+        warnings.simplefilter(action)
+        Format().read(path)
 
 
 def everything() -> bytes:

@@ -6,6 +6,7 @@ The library is imported only here, and only when one of these is called.
 from __future__ import annotations
 
 import re
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -115,8 +116,10 @@ def parse_text_format(schema: ProtoSchema, message: str, text: str) -> bytes:
 
     found = message_classes(schema)[message]()
     try:
-        text_format.Parse(text, found)
-    except text_format.ParseError as error:
+        with warnings.catch_warnings():  # protobuf's Python code warns of bad escapes
+            warnings.simplefilter("error", DeprecationWarning)
+            text_format.Parse(text, found)
+    except (text_format.ParseError, DeprecationWarning) as error:
         raise FormatError(f"this is not a {message} in text format: {error}") from error
     except RecursionError as error:
         raise FormatError(f"a {message} in text format, too deeply nested") from error

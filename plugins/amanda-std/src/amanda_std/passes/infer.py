@@ -153,4 +153,4 @@ def _graph_result_types(graph: Graph) -> tuple[Type, ...]:
         if value is not None:
             parameter.type = value_type(value)
     infer(graph)
-    return tuple(value_type(v) for v in graph.results if v is not None)
+    return tuple(TensorType() if v is None else value_type(v) for v in graph.results)
