@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from models.architectures import export
 
 import amanda
-from amanda.testing import BackendSuite, PluginSuite
+from amanda.testing import BackendSample, BackendSuite, PluginSuite
 from amanda_example_torch import Backend, kernels
+from amanda_std.backends import op_samples
 from amanda_std.ops import OPS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of PyTorch, while it exports
@@ -24,6 +26,10 @@ class TestBackend(BackendSuite):
     backend = "example-torch"
     late = ("numpy", "torch")
 
+    def samples(self) -> Mapping[str, Callable[[], BackendSample]]:
+        """The hub's own samples of each kernel, with results by independent oracles."""
+        return op_samples(kernels(), most=3, takes=Backend().takes)
+
 
 def run_exported(name: str, folder: Path, *, small: bool) -> None:
     for module in ("amanda_onnx", "onnxscript", "transformers"):
@@ -36,9 +42,27 @@ def run_exported(name: str, folder: Path, *, small: bool) -> None:
         np.testing.assert_allclose(result, expected, atol=1e-4 * scale)
 
 
-def test_twenty_kernels() -> None:
-    assert len(kernels()) == 20
+def test_kernels_are_of_primitives() -> None:
+    assert len(kernels()) == 36
     assert [name for name in kernels() if OPS[name].is_composite] == []
+    assert {name.rpartition("_")[0] for name in TestBackend().samples()} == {*kernels()}
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_shape_arguments_arrive_as_integers(computed: bool) -> None:
+    """As attributes, and computed from what is fed."""
+    graph = amanda.Graph("amanda/std/1")
+    x = graph.parameter(amanda.parse_type("float32[4, 6]"), "x")
+    n = graph.parameter(amanda.parse_type("int64[2]"), "n")
+    if computed:
+        twice = graph.add("add", [n, n]).output
+        graph.result(graph.add("slice", [x, n, twice]).output, "y")
+    else:
+        attrs = {"starts": [1, 2], "stops": [2, 4]}
+        graph.result(graph.add("slice", [x], attrs).output, "y")
+    fed = np.arange(24, dtype="float32").reshape(4, 6)
+    found = amanda.run(graph, [fed, np.array([1, 2])], backend=Backend.name)["y"]
+    np.testing.assert_array_equal(found, fed[1:2, 2:4])
 
 
 @pytest.mark.parametrize("name", ["ResNet-50", "BERT-base"])
@@ -55,6 +79,6 @@ def test_a_network_of_full_size(name: str, tmp_path: Path) -> None:
 def test_an_op_that_nothing_replaces_is_named() -> None:
     graph = amanda.Graph("amanda/std/1")
     x = graph.parameter(amanda.parse_type("float32[3]"), name="x")
-    graph.result(graph.add("sin", [x]).output, name="y")
-    with pytest.raises(amanda.AmandaError, match="there is no kernel for sin"):
+    graph.result(graph.add("tan", [x]).output, name="y")
+    with pytest.raises(amanda.AmandaError, match="there is no kernel for tan"):
         amanda.compile(graph, backend=Backend.name)

@@ -1,8 +1,8 @@
-"""A hub backend with twenty kernels of PyTorch.
+"""A hub backend with kernels of PyTorch for 36 primitives.
 
 A kernel has the signature of its op in `amanda/std/1`: tensors first, then shape
-arguments (integers, or tensors where they are computed), attributes by name. Composites
-never arrive here: the core replaces them by their definitions.
+arguments, which are integers in tuples, attributes by name. Composites never arrive
+here: the core replaces them by their definitions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,16 @@ from amanda.graph import CONSTANT, Graph, Op, OutputPort
 
 __all__ = ["Backend", "Executable"]
 
-SAME_NAME = "add subtract multiply divide maximum matmul where exp sqrt tanh erf isnan"
-SUPPORTED: dict[str, Any] = {"layout": "NC*", "kernel_layout": "OI*", "ceil": False}
+SAME_NAME = (
+    "abs add cos erf exp greater isnan less log logical_and logical_not "
+    "matmul maximum minimum multiply negative sin sqrt subtract tanh where"
+)
+SUPPORTED: dict[str, Any] = {
+    "ceil": False,
+    "kernel_layout": "OI*",
+    "layout": "NC*",
+    "mode": "constant",
+}
 
 
 @cache
@@ -27,28 +35,70 @@ def kernels() -> dict[str, Callable[..., Any]]:
 
     def conv(x: Any, w: Any, b: Any = None, **attrs: Any) -> Any:
         steps = attrs["strides"] or 1, 0, attrs["dilations"] or 1
-        x = pad(x, attrs["padding"], 0.0)
+        x = add_padding(x, attrs["padding"], 0.0)
         return getattr(torch, f"conv{x.ndim - 2}d")(x, w, b, *steps, attrs["groups"])
 
     def max_pool(x: Any, **attrs: Any) -> Any:
         steps = attrs["strides"] or 1, 0, attrs["dilations"] or 1
-        x = pad(x, attrs["padding"], -torch.inf)
+        x = add_padding(x, attrs["padding"], -torch.inf)
         return getattr(torch, f"max_pool{x.ndim - 2}d")(x, attrs["window"], *steps)
 
-    def pad(x: Any, pairs: Any, value: float) -> Any:
-        widths = [int(n) for pair in reversed(pairs or ()) for n in pair]
+    def add_padding(x: Any, pairs: Any, value: float) -> Any:
+        widths = [n for pair in reversed(pairs or ()) for n in pair]
         return torch.nn.functional.pad(x, widths, value=value)
 
+    def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, **_: Any) -> Any:
+        given = dict(zip(every(axes, x.ndim), pads, strict=True))
+        pairs = [given.get(axis, (0, 0)) for axis in range(x.ndim)]
+        return add_padding(x, pairs, 0 if value is None else value.item())
+
+    def every(axes: Any, rank: int) -> list[int]:
+        return [*range(rank)] if axes is None else [axis % rank for axis in axes]
+
+    def slice_(
+        x: Any, starts: Any, stops: Any, axes: Any = None, steps: Any = None
+    ) -> Any:
+        for i, axis in enumerate(range(len(starts)) if axes is None else axes):
+            step = 1 if steps is None else steps[i]
+            rows = range(x.shape[axis])[starts[i] : stops[i] : step]
+            x = x.index_select(axis, torch.tensor(rows, dtype=torch.int64))
+        return x
+
+    def reshape(x: Any, shape: Any, copy_zero: bool) -> Any:
+        if copy_zero:
+            shape = [n or x.shape[i] for i, n in enumerate(shape)]
+        return x.reshape(shape)
+
+    def expand_dims(x: Any, axes: Any) -> Any:
+        for axis in sorted(every(axes, x.ndim + len(axes))):
+            x = x.unsqueeze(axis)
+        return x
+
     def gather(x: Any, indices: Any, axis: Any = 0) -> Any:
-        size, axis = x.shape[int(axis)], int(axis) % x.ndim
+        size, axis = x.shape[axis], axis % x.ndim
         found = x.index_select(axis, (indices % size).flatten())
         return found.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
 
     return {name: getattr(torch, name) for name in SAME_NAME.split()} | {
-        "sum": lambda x, axes, keepdims: x.sum(axes, keepdims, dtype=x.dtype),
-        "max": lambda x, axes, keepdims: x.amax(axes or (), keepdims),
-        "reshape": lambda x, shape, **_: x.reshape([*map(int, shape)]),
-        "broadcast_to": lambda x, shape: x.broadcast_to([*map(int, shape)]),
+        "divide": lambda a, b: torch.div(
+            a, b, rounding_mode=None if a.dtype.is_floating_point else "trunc"
+        ),
+        "equal": torch.eq,
+        "sum": lambda x, axes=None, *, keepdims: (
+            x if axes == () else x.sum(axes, keepdims, dtype=x.dtype)
+        ),
+        "max": lambda x, axes=None, *, keepdims: (
+            x if axes == () else x.amax(axes or (), keepdims)
+        ),
+        "reshape": reshape,
+        "broadcast_to": lambda x, shape: x.broadcast_to(
+            torch.broadcast_shapes(x.shape, shape)
+        ),
+        "squeeze": lambda x, axes=None: x.squeeze(*() if axes is None else (axes,)),
+        "expand_dims": expand_dims,
+        "concat": lambda *xs, axis: torch.cat(xs, axis),
+        "slice": slice_,
+        "pad": pad,
         "transpose": lambda x, perm: x.permute(perm or [*range(x.ndim)][::-1]),
         "gather": gather,
         "conv": conv,
@@ -87,11 +137,11 @@ class Executable:
     def __init__(self, graph: Graph) -> None:
         import torch
 
-        from amanda_std.backends import op_arguments
+        from amanda_std.backends import bind_kernel
 
         slots: dict[OutputPort, int] = {}
         self.weights: dict[int, Any] = {}
-        self.steps: list[tuple[Any, list[Any], dict[str, Any], int]] = []
+        self.steps: list[tuple[Callable[..., Any], list[int], int]] = []
         for value in graph.parameters:
             slots[value] = len(slots)
         for op in graph:
@@ -99,9 +149,8 @@ class Executable:
             if op.type == CONSTANT:
                 self.weights[slot] = torch.tensor(op.attrs["value"].numpy())
             else:
-                args, attrs = op_arguments(op, lambda port: port)
-                args = [slots[a] if isinstance(a, OutputPort) else [a] for a in args]
-                self.steps.append((kernels()[str(op.type)], args, attrs, slot))
+                call, inputs = bind_kernel(op, kernels()[str(op.type)])
+                self.steps.append((call, [slots[value] for value in inputs], slot))
         self.results = [slots[value] for value in graph.results if value is not None]
 
     def __call__(
@@ -113,7 +162,6 @@ class Executable:
         del out
         values = dict(enumerate(map(torch.as_tensor, feeds.values()))) | self.weights
         with torch.no_grad():
-            for kernel, args, attrs, slot in self.steps:
-                given = [values[a] if isinstance(a, int) else a[0] for a in args]
-                values[slot] = kernel(*given, **attrs)
+            for call, inputs, slot in self.steps:
+                values[slot] = call(*(values[i] for i in inputs))
         return [values[slot].clone().numpy() for slot in self.results]

@@ -10,6 +10,9 @@ steps over numbered slots::
     def compile(self, graph, device, options):
         lower(graph, lambda op: op.type in KERNELS or is_not_composite(op))
         return Executable(StepRunner(graph, KERNELS))
+
+One with a runner of its own binds the arguments of each op to its kernel:
+`bind_kernel(op, KERNELS[op.type])`.
 """
 
 from __future__ import annotations
@@ -33,10 +36,12 @@ from amanda_std.hub.op_access import (
     is_std,
     op_arguments,
     operation_of,
+    shape_arguments,
     why_invalid,
 )
 from amanda_std.hub.op_samples import op_samples
 from amanda_std.inference import shapes
+from amanda_std.inference.shape_arguments import to_integers
 from amanda_std.inference.shapes import product
 from amanda_std.ops.control.bodies import inline as inline_body
 from amanda_std.ops.control.conditionals import select_branch as run_branch
@@ -61,6 +66,7 @@ from amanda_std.passes.fold import MAX_FOLDED_BYTES
 from amanda_std.passes.infer import infer
 from amanda_std.runtime.containers import join_types
 from amanda_std.runtime.implementations import implementations_in_table
+from amanda_std.runtime.kernel_binding import BoundKernel, bind_kernel
 from amanda_std.runtime.numpy_kernels import NUMPY
 from amanda_std.runtime.state import RunContext, State, run_context
 from amanda_std.runtime.step_runner import (
@@ -75,6 +81,7 @@ __all__ = [
     "MAX_FOLDED_BYTES",
     "NUMPY",
     "SHAPE_ARG",
+    "BoundKernel",
     "Kernels",
     "Operation",
     "Param",
@@ -85,6 +92,7 @@ __all__ = [
     "StepRunner",
     "Trait",
     "Value",
+    "bind_kernel",
     "channels_first_permutation",
     "compile_time_arguments",
     "current_kernels",
@@ -119,8 +127,10 @@ __all__ = [
     "run_branch",
     "run_context",
     "run_steps",
+    "shape_arguments",
     "shapes",
     "slot_reader",
+    "to_integers",
     "tracing",
     "transposed_windows",
     "use_kernels",

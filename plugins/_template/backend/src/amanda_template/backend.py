@@ -7,31 +7,40 @@ refuses to the ops of their definitions: softmax to exp, sum and divide, and so 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache
 from typing import Any, Literal
 
 from amanda.errors import BackendError
 from amanda.graph import CONSTANT, Graph, Op, OutputPort
 
-# One row for each op: the function of numpy that computes it. `amanda ops std` lists
-# the ops with their arguments.
-KERNELS = {
-    "add": "add",
-    "divide": "divide",
-    "exp": "exp",
-    "matmul": "matmul",
-    "max": "max",
-    "maximum": "maximum",
-    "multiply": "multiply",
-    "negative": "negative",
-    "sqrt": "sqrt",
-    "subtract": "subtract",
-    "sum": "sum",
-    "tanh": "tanh",
-    "transpose": "transpose",
-}
-NAMES = {"axes": "axis", "perm": "axes"}  # attributes that numpy names otherwise
-ATTRIBUTES = {"axis", "axes", "keepdims"}  # those that kernels support
+# The ops that have a kernel. `amanda ops std --tag primitive` lists those that need one
+# here to run, `amanda ops std sum` what the arguments of an op are.
+SAME_NAME = (
+    "add", "divide", "exp", "matmul", "maximum", "multiply", "negative", "sqrt",
+    "subtract", "tanh",
+)  # fmt: skip
+KERNELS = (*SAME_NAME, "max", "reshape", "sum", "transpose")
+
+
+@cache
+def kernels() -> dict[str, Callable[..., Any]]:
+    """A function for each op: tensors are arrays, shape arguments tuples of integers,
+    omitted ones None; attributes are given by name, with their defaults."""
+    import numpy as np  # here, so that choosing the backend is fast
+
+    def reshape(x: Any, shape: Any, *, copy_zero: bool) -> Any:
+        if copy_zero:
+            shape = [size or x.shape[i] for i, size in enumerate(shape)]
+        return np.reshape(x, shape)
+
+    return {name: getattr(np, name) for name in SAME_NAME} | {
+        "max": lambda x, axes=None, *, keepdims: np.max(x, axes, keepdims=keepdims),
+        "sum": lambda x, axes=None, *, keepdims: np.sum(
+            x, axes, dtype=x.dtype, keepdims=keepdims
+        ),
+        "reshape": reshape,
+        "transpose": lambda x, *, perm: np.transpose(x, perm),
+    }
 
 
 class Backend:
@@ -45,11 +54,8 @@ class Backend:
         """True, or the reason why the op cannot run here."""
         if op.type not in KERNELS:
             return f"there is no kernel for {op.type}"
-        if None in op.inputs or op.control_inputs:
-            return "omitted inputs and control edges are not supported"
-        unknown = {NAMES.get(name, name) for name in op.attrs} - ATTRIBUTES
-        if unknown:
-            return f"the kernel of {op.type} has no {min(unknown)}"
+        if op.control_inputs:
+            return "control edges are not supported"
         return True
 
     def compile(
@@ -69,17 +75,19 @@ class Executable:
     """The graph as a list of steps over numbered slots, built once."""
 
     def __init__(self, graph: Graph) -> None:
+        from amanda_std.backends import bind_kernel
+
         slots: dict[OutputPort | None, int] = {}
         slots.update((value, i) for i, value in enumerate(graph.parameters))
         self.weights: list[tuple[int, Any]] = []
         self.steps: list[tuple[Callable[..., Any], list[int], int]] = []
         for op in graph:
-            inputs = [slots[value] for value in op.inputs]
             slots[op.output] = slot = len(slots)
             if op.type == CONSTANT:
                 self.weights.append((slot, op.attrs["value"].numpy()))
             else:
-                self.steps.append((kernel(op), inputs, slot))
+                call, inputs = bind_kernel(op, kernels()[str(op.type)])
+                self.steps.append((call, [slots[value] for value in inputs], slot))
         self.size = len(slots)
         self.results = [slots[value] for value in graph.results]
 
@@ -91,18 +99,6 @@ class Executable:
         values: list[Any] = [*feeds.values(), *[None] * (self.size - len(feeds))]
         for slot, weight in self.weights:
             values[slot] = weight
-        for run, inputs, slot in self.steps:
-            values[slot] = run(*(values[i] for i in inputs))
+        for call, inputs, slot in self.steps:
+            values[slot] = call(*(values[i] for i in inputs))
         return [values[i] for i in self.results]
-
-
-def kernel(op: Op) -> Callable[..., Any]:
-    """The function that computes an op, with its attributes."""
-    import numpy as np  # here, so that choosing the backend is fast
-
-    attrs = {NAMES.get(name, name): _hashable(v) for name, v in op.attrs.items()}
-    return partial(getattr(np, KERNELS[str(op.type)]), **attrs)
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

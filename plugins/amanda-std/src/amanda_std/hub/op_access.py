@@ -57,6 +57,17 @@ def compile_time_arguments(op: Op) -> list[Any]:
     return [arg for param, arg in zip(params, args, strict=True) if param.name in names]
 
 
+def shape_arguments(op: Op) -> dict[str, OutputPort | tuple[int, ...] | int | None]:
+    """The shape arguments of an op, by name: integers that decide shapes.
+
+    One is an `OutputPort` where it is an input, computed in the graph or constant; else
+    it is integers in tuples, from the attribute of this name, or None if omitted."""
+    args, _ = op_arguments(op, lambda port: port)
+    params = operation_of(op).form.params_of(len(args))
+    rows = zip(params, args, strict=True)
+    return {param.name: arg for param, arg in rows if param.role == SHAPE_ARG}
+
+
 def why_invalid(op: Op) -> str | None:
     """Why an op of the hub is invalid, or None."""
     if isinstance(op, Graph):

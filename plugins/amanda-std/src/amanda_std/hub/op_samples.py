@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from amanda.backend import refusals
 from amanda.types import TensorType
 from amanda_std.engine.arrays import array_type
 from amanda_std.engine.operation import Operation
@@ -24,6 +25,7 @@ from amanda_std.engine.values import trace
 
 if TYPE_CHECKING:
     import amanda.testing
+    from amanda.graph import Op
 
 __all__ = ["op_samples"]
 
@@ -32,20 +34,32 @@ EXACT = {"bool", "int32", "int64", "float32", "float64"}
 
 
 def op_samples(
-    names: Iterable[str], most: int | None = None
+    names: Iterable[str],
+    most: int | None = None,
+    takes: Callable[[Op], object] | None = None,
 ) -> dict[str, Callable[[], amanda.testing.BackendSample]]:
     """Graphs of one op each, with feeds and expected results, by op and number.
 
     `most` limits the samples of each op. Left out are samples of other values than
-    tensors of numbers, and those of half precision.
+    tensors of numbers, those of half precision, and those with ops that the method
+    `takes` of a backend refuses.
     """
     from amanda_std.ops import find
 
     return {
         f"{name}_{i}": partial(_graph_sample, find(name), sample)
         for name in names
-        for i, sample in enumerate(islice(_numeric_samples(find(name)), most))
+        for i, sample in enumerate(islice(_supported_samples(find(name), takes), most))
     }
+
+
+def _supported_samples(
+    operation: Operation, takes: Callable[[Op], object] | None
+) -> Iterator[Sample]:
+    for sample in _numeric_samples(operation):
+        graph = None if takes is None else _graph_sample(operation, sample).graph
+        if graph is None or takes is None or not refusals(graph, takes):
+            yield sample
 
 
 def _numeric_samples(operation: Operation) -> Iterator[Sample]:

@@ -22,9 +22,9 @@ from amanda_std.engine.operation import Operation
 from amanda_std.hub.effect_order import effect_of as _effect
 from amanda_std.hub.op_access import is_std, op_arguments, operation_of
 from amanda_std.inference import type_inference
-from amanda_std.inference.shape_arguments import to_integers
 from amanda_std.runtime.containers import decode_string, holds_strings, string_array
 from amanda_std.runtime.implementations import ChosenKernel
+from amanda_std.runtime.kernel_binding import call_with_integers
 from amanda_std.runtime.memory_plan import (
     Lifetimes,
     MemoryPlan,
@@ -154,7 +154,7 @@ class StepRunner:
             if p.kind.role == SHAPE_ARG and isinstance(a, OutputPort)
         ]
         if hosts:
-            call = partial(_with_integers, call, tuple(hosts))
+            call = partial(call_with_integers, call, tuple(hosts))
         if not all(map(_has_known_dtype, params, args)):
             call = partial(_call_checked, operation, params, call)
         bodies = [
@@ -370,13 +370,6 @@ def _with_bodies(
             found.append(BodyCall(program, args[at:end]))
             at = end
         ready.insert(place, tuple(found) if many else found[0])
-    return call(*ready)
-
-
-def _with_integers(call: Callable[..., Any], hosts: Sequence[int], *args: Any) -> Any:
-    ready = list(args)
-    for i in hosts:
-        ready[i] = to_integers(ready[i])
     return call(*ready)
 
 
