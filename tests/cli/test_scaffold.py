@@ -110,7 +110,7 @@ def installed(tmp_path_factory):
 COUNTS = {
     "format": 19,
     "mapping": 23,
-    "backend": 143,
+    "backend": 151,
     "namespace": 9,
     "pass": 10,
     "tool": 8,

@@ -11,7 +11,8 @@ from models.architectures import export
 
 import amanda
 from amanda.testing import BackendSample, BackendSuite, PluginSuite
-from amanda_example_torch import Backend, kernels
+from amanda_example_torch import Backend
+from amanda_example_torch.kernels import KERNELS
 from amanda_std.backends import op_samples
 from amanda_std.ops import OPS
 
@@ -28,7 +29,7 @@ class TestBackend(BackendSuite):
 
     def samples(self) -> Mapping[str, Callable[[], BackendSample]]:
         """The hub's own samples of each kernel, with results by independent oracles."""
-        return op_samples(kernels(), most=3, takes=Backend().takes)
+        return op_samples(KERNELS, most=3, takes=Backend().takes)
 
 
 def run_exported(name: str, folder: Path, *, small: bool) -> None:
@@ -43,9 +44,9 @@ def run_exported(name: str, folder: Path, *, small: bool) -> None:
 
 
 def test_kernels_are_of_primitives() -> None:
-    assert len(kernels()) == 36
-    assert [name for name in kernels() if OPS[name].is_composite] == []
-    assert {name.rpartition("_")[0] for name in TestBackend().samples()} == {*kernels()}
+    assert len(KERNELS) == 36
+    assert [name for name in KERNELS if OPS[name].is_composite] == []
+    assert {name.rpartition("_")[0] for name in TestBackend().samples()} == {*KERNELS}
 
 
 @pytest.mark.parametrize("computed", [False, True])

@@ -1,14 +1,11 @@
 """A hub backend with kernels of PyTorch for 36 primitives.
 
-A kernel has the signature of its op in `amanda/std/1`: tensors first, then shape
-arguments, which are integers in tuples, attributes by name. Composites never arrive
-here: the core replaces them by their definitions.
+Composites never arrive here: the core replaces them by their definitions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, Literal
 
 from amanda.errors import BackendError
@@ -16,94 +13,8 @@ from amanda.graph import CONSTANT, Graph, Op, OutputPort
 
 __all__ = ["Backend", "Executable"]
 
-SAME_NAME = (
-    "abs add cos erf exp greater isnan less log logical_and logical_not "
-    "matmul maximum minimum multiply negative sin sqrt subtract tanh where"
-)
-SUPPORTED: dict[str, Any] = {
-    "ceil": False,
-    "kernel_layout": "OI*",
-    "layout": "NC*",
-    "mode": "constant",
-}
-
-
-@cache
-def kernels() -> dict[str, Callable[..., Any]]:
-    """The kernels by op type."""
-    import torch  # here, so that choosing a backend stays quick
-
-    def conv(x: Any, w: Any, b: Any = None, **attrs: Any) -> Any:
-        steps = attrs["strides"] or 1, 0, attrs["dilations"] or 1
-        x = add_padding(x, attrs["padding"], 0.0)
-        return getattr(torch, f"conv{x.ndim - 2}d")(x, w, b, *steps, attrs["groups"])
-
-    def max_pool(x: Any, **attrs: Any) -> Any:
-        steps = attrs["strides"] or 1, 0, attrs["dilations"] or 1
-        x = add_padding(x, attrs["padding"], -torch.inf)
-        return getattr(torch, f"max_pool{x.ndim - 2}d")(x, attrs["window"], *steps)
-
-    def add_padding(x: Any, pairs: Any, value: float) -> Any:
-        widths = [n for pair in reversed(pairs or ()) for n in pair]
-        return torch.nn.functional.pad(x, widths, value=value)
-
-    def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, **_: Any) -> Any:
-        given = dict(zip(every(axes, x.ndim), pads, strict=True))
-        pairs = [given.get(axis, (0, 0)) for axis in range(x.ndim)]
-        return add_padding(x, pairs, 0 if value is None else value.item())
-
-    def every(axes: Any, rank: int) -> list[int]:
-        return [*range(rank)] if axes is None else [axis % rank for axis in axes]
-
-    def slice_(
-        x: Any, starts: Any, stops: Any, axes: Any = None, steps: Any = None
-    ) -> Any:
-        for i, axis in enumerate(range(len(starts)) if axes is None else axes):
-            step = 1 if steps is None else steps[i]
-            rows = range(x.shape[axis])[starts[i] : stops[i] : step]
-            x = x.index_select(axis, torch.tensor(rows, dtype=torch.int64))
-        return x
-
-    def reshape(x: Any, shape: Any, copy_zero: bool) -> Any:
-        if copy_zero:
-            shape = [n or x.shape[i] for i, n in enumerate(shape)]
-        return x.reshape(shape)
-
-    def expand_dims(x: Any, axes: Any) -> Any:
-        for axis in sorted(every(axes, x.ndim + len(axes))):
-            x = x.unsqueeze(axis)
-        return x
-
-    def gather(x: Any, indices: Any, axis: Any = 0) -> Any:
-        size, axis = x.shape[axis], axis % x.ndim
-        found = x.index_select(axis, (indices % size).flatten())
-        return found.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
-
-    return {name: getattr(torch, name) for name in SAME_NAME.split()} | {
-        "divide": lambda a, b: torch.div(
-            a, b, rounding_mode=None if a.dtype.is_floating_point else "trunc"
-        ),
-        "equal": torch.eq,
-        "sum": lambda x, axes=None, *, keepdims: (
-            x if axes == () else x.sum(axes, keepdims, dtype=x.dtype)
-        ),
-        "max": lambda x, axes=None, *, keepdims: (
-            x if axes == () else x.amax(axes or (), keepdims)
-        ),
-        "reshape": reshape,
-        "broadcast_to": lambda x, shape: x.broadcast_to(
-            torch.broadcast_shapes(x.shape, shape)
-        ),
-        "squeeze": lambda x, axes=None: x.squeeze(*() if axes is None else (axes,)),
-        "expand_dims": expand_dims,
-        "concat": lambda *xs, axis: torch.cat(xs, axis),
-        "slice": slice_,
-        "pad": pad,
-        "transpose": lambda x, perm: x.permute(perm or [*range(x.ndim)][::-1]),
-        "gather": gather,
-        "conv": conv,
-        "max_pool": max_pool,
-    }
+SUPPORTED: dict[str, Any] = {"layout": "NC*", "kernel_layout": "OI*", "ceil": False,
+                             "mode": "constant"}  # fmt: skip
 
 
 class Backend:
@@ -114,7 +25,9 @@ class Backend:
         return ["cpu"]
 
     def takes(self, op: Op) -> Literal[True] | str:
-        if op.type not in kernels():
+        from amanda_example_torch.kernels import KERNELS  # imports torch
+
+        if op.type not in KERNELS:
             return f"there is no kernel for {op.type}"
         for name, value in SUPPORTED.items():
             if op.attrs.get(name, value) != value:
@@ -137,6 +50,7 @@ class Executable:
     def __init__(self, graph: Graph) -> None:
         import torch
 
+        from amanda_example_torch.kernels import KERNELS
         from amanda_std.backends import bind_kernel
 
         slots: dict[OutputPort, int] = {}
@@ -149,7 +63,7 @@ class Executable:
             if op.type == CONSTANT:
                 self.weights[slot] = torch.tensor(op.attrs["value"].numpy())
             else:
-                call, inputs = bind_kernel(op, kernels()[str(op.type)])
+                call, inputs = bind_kernel(op, KERNELS[str(op.type)])
                 self.steps.append((call, [slots[value] for value in inputs], slot))
         self.results = [slots[value] for value in graph.results if value is not None]
 
