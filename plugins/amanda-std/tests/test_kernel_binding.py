@@ -52,7 +52,7 @@ def test_attributes_come_by_name_with_their_defaults() -> None:
         [parse_type("float32[1, 2, 5]"), parse_type("float32[2, 1, 3]")],
     )
     call, inputs = bind_kernel(op_of(graph, "conv"), recorded)
-    assert list(inputs) == graph.parameters
+    assert inputs == tuple(graph.parameters)
     args, attrs = call("x", "w")
     assert args == ("x", "w", None)
     assert attrs["groups"] == 2
