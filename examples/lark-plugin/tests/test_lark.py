@@ -59,8 +59,9 @@ def results_by_algebra(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     y = np.einsum("nhwcij,ocij->nhwo", windows[:, ::2, ::2], kernel) + bias
     y = y.reshape(2, 2, 2, 2, 2, 4).max((2, 4)).reshape(2, 16) @ w + b
     y = y * (1 + np.vectorize(math.erf)(y / math.sqrt(2))) / 2
-    powers = np.exp(y - y.max(1, keepdims=True))
-    return powers / powers.sum(1, keepdims=True)
+    powers: np.ndarray[Any, Any] = np.exp(y - y.max(1, keepdims=True))
+    result: np.ndarray[Any, Any] = powers / powers.sum(1, keepdims=True)
+    return result
 
 
 def test_the_ops_compute_what_they_are_defined_to() -> None:
