@@ -24,8 +24,8 @@ from amanda_std.engine.samples import Sample
 from amanda_std.engine.values import trace
 
 if TYPE_CHECKING:
-    import amanda.testing
     from amanda.graph import Op
+    from amanda.testing import BackendSample
 
 __all__ = ["op_samples"]
 
@@ -37,7 +37,7 @@ def op_samples(
     names: Iterable[str],
     most: int | None = None,
     takes: Callable[[Op], object] | None = None,
-) -> dict[str, Callable[[], amanda.testing.BackendSample]]:
+) -> dict[str, Callable[[], BackendSample]]:
     """Graphs of one op each, with feeds and expected results, by op and number.
 
     `most` limits the samples of each op. Left out are samples of other values than
@@ -84,8 +84,8 @@ def _is_exact(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.generic) and value.dtype.name in EXACT
 
 
-def _graph_sample(operation: Operation, sample: Sample) -> amanda.testing.BackendSample:
-    import amanda.testing
+def _graph_sample(operation: Operation, sample: Sample) -> BackendSample:
+    from amanda.testing import BackendSample
 
     feeds = [np.asarray(value) for value in _tensors(operation, sample)]
     params = operation.form.params_of(len(sample.args))
@@ -100,4 +100,4 @@ def _graph_sample(operation: Operation, sample: Sample) -> amanda.testing.Backen
         return operation(*args, **sample.attrs)
 
     types = [TensorType(array_type(feed).dtype, feed.shape) for feed in feeds]
-    return amanda.testing.BackendSample(trace(call, types), feeds, _results(sample))
+    return BackendSample(trace(call, types), feeds, _results(sample))
