@@ -171,3 +171,23 @@ def test_annotations_of_named_tuples_are_those_of_their_module() -> None:
     assert NamedEnd("in").side == "in"
     with pytest.raises(AmandaError, match="NamedEnd does not take this argument"):
         NamedEnd(1)  # type: ignore[arg-type]
+
+
+def test_unchecked_functions_are_called_as_they_are() -> None:
+    """The inner loop of conversions calls functions without their checks."""
+    from amanda.argument_checks import unchecked
+    from amanda.mapping import PlainSide
+
+    class Own(PlainSide):
+        def signature(self, type: str, /) -> None:
+            raise KeyError(type)
+
+    side = PlainSide("mine", lambda type: None)
+    with pytest.raises(amanda.errors.UsageError):
+        side.signature(3)  # type: ignore[arg-type]
+    assert unchecked(side.signature)(3) is None  # type: ignore[arg-type]
+    with pytest.raises(KeyError):
+        unchecked(Own("mine", lambda _: None).signature)("x")
+    assert unchecked(len) is len
+    add = amanda.Graph.add
+    assert unchecked(add) is getattr(add, "__wrapped__", add)

@@ -33,6 +33,7 @@ __all__ = [
     "check_arguments",
     "check_member",
     "checks_itself",
+    "unchecked",
 ]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -72,6 +73,15 @@ def argument_check(function: Callable[..., Any], *late: str) -> Callable[..., No
     """The check alone, called as the method is: for bodies that check rarely."""
     who = ".".join(function.__qualname__.split(".")[-2:]).removesuffix(".__init__")
     return _Signature(function, who, 1, late).check
+
+
+def unchecked(function: _Function) -> _Function:
+    """A function or a bound method without the check, for loops over the ops of a graph
+    that pass it what is of the right kind by construction."""
+    found: Any = function
+    if inspect.ismethod(found):
+        return types.MethodType(unchecked(found.__func__), found.__self__)  # type: ignore[return-value]
+    return getattr(found, "__wrapped__", found) if hasattr(found, _MARK) else found  # type: ignore[no-any-return]
 
 
 def argument_error(

@@ -58,7 +58,8 @@ class OutputPort:
 
     @type.setter
     def type(self, type: Type | str | None) -> None:
-        self._type = type if type is None else as_type(type)
+        known = type is None or isinstance(type, Type)
+        self._type = type if known else as_type(type)  # type: ignore[assignment, arg-type]
 
     @property
     def graph(self) -> Graph | None:

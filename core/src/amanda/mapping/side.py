@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
+from amanda.argument_checks import unchecked
 from amanda.dictionary import REQUIRED, Signature, add_op
 from amanda.errors import AmandaError, Undecided, UsageError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
@@ -33,6 +34,7 @@ __all__ = [
     "rule_op_type",
 ]
 
+_add_op = unchecked(add_op)
 MAX_CONTENT: Final = 1 << 16
 """The most elements of a constant whose content rules can read."""
 
@@ -238,6 +240,7 @@ class PlainSide:
         self.integers = integers
         self._signature = signature
         self._known: dict[str, Signature | None] = {}
+        self._signature_of = unchecked(self.signature)
 
     @classmethod
     def of(cls, dictionary: Dictionary, **more: Any) -> Self:
@@ -262,10 +265,10 @@ class PlainSide:
         name: str | None = None,
         bodies: Mapping[str, Graph] | None = None,
     ) -> tuple[OutputPort, ...]:
-        signature = self.signature(type)
+        signature = self._signature_of(type)
         if signature is None:
             raise Decline(f"{self.name} has no op {type}")
-        op = add_op(
+        op = _add_op(
             graph,
             type,
             args,

@@ -202,6 +202,7 @@ class _RewriteContext:
         self.target: Side = (
             side if identity is None else _IdentityEliding(side, identity)
         )
+        self.build = self.target.build
         self.made: dict[OutputPort, OutputPort] = {}
 
     def value(self, value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from amanda.argument_checks import unchecked
 from amanda.graph import (
     Graph,
     Op,
@@ -30,6 +31,7 @@ __all__ = [
     "start_graph",
 ]
 
+_held_attributes = unchecked(held_attributes)
 PortMap: TypeAlias = "Mapping[OutputPort, OutputPort]"
 
 
@@ -120,7 +122,7 @@ def carry_attributes(ops: Sequence[Op], made: Sequence[Op], values: PortMap) -> 
     Notes go to the op that computes the first result. Attributes of values follow by
     `copy_port_fields`.
     """
-    held = any(next(held_attributes(op), None) is not None for op in ops)
+    held = any(next(_held_attributes(op), None) is not None for op in ops)
     if not held or not made:
         return
     first = next((values[p] for p in ops[0].outputs if p in values), None)

@@ -66,6 +66,10 @@ class EmitContext(Protocol):
     target: Side
     made: dict[OutputPort, OutputPort]
 
+    @property
+    def build(self) -> Callable[..., Sequence[OutputPort]]:
+        """`target.build`."""
+
     def value(self, value: Any) -> Any:
         """What a value or body of the source was mapped to; anything else as it is."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from amanda.argument_checks import unchecked
 from amanda.errors import AmandaError, InternalError, PluginBrokenError, Undecided
 from amanda.graph import CORE, Graph, Op, OutputPort, Parameter, Provenance
 from amanda.mapping.engine.carry import (
@@ -49,6 +50,7 @@ from amanda.types import TensorType
 __all__ = ["ConversionRun"]
 
 _PORTS = (OutputPort, Parameter)
+_new_tuple: Any = tuple.__new__  # faster than the constructor of a NamedTuple
 _BY_HOOK = "gap_met"
 
 
@@ -77,6 +79,7 @@ class ConversionRun:
     ) -> None:
         self.program = program
         self.target = program.target
+        self.build = unchecked(self.target.build)
         self.keep_foreign = keep_foreign
         self.gap_met = gap_met
         self.report = Report(program.source.name, program.target.name)
@@ -420,7 +423,7 @@ class ConversionRun:
         self, target: Graph, op: Op, match: RuleMatch, before: Op | None
     ) -> None:
         """Add names, types and provenance to the ops that a rule built."""
-        origin = Provenance(source_names(match.ops), match.rule.id)
+        origin = _new_tuple(Provenance, (source_names(match.ops), match.rule.id))
         new: list[Op] = []
         at = target.last_op
         while at is not before and at is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from amanda.argument_checks import unchecked
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.mapping.engine.compiled_rule import (
     AnswerQuestion,
@@ -270,11 +271,12 @@ class _EmitterCompiler:
     def _compile_part(self, part: TermPart) -> Fetch:
         match part:
             case LensTerm():
-                lens, inner = self.lenses[part.lens], self._compile_part(part.inner)
+                forth = unchecked(self.lenses[part.lens].forth)
+                inner = self._compile_part(part.inner)
                 context = [compile_fetch(c, self.matcher.slots) for c in part.context]
                 if not context:
-                    return lambda slots, ask: lens.forth(inner(slots, ask))
-                return lambda slots, ask: lens.forth(
+                    return lambda slots, ask: forth(inner(slots, ask))
+                return lambda slots, ask: forth(
                     inner(slots, ask), [c(slots, ask) for c in context]
                 )
             case ListOf(items=items):
@@ -398,7 +400,7 @@ def _compile_op_emitter(
                 bodies[key] = run.value(value)
             else:
                 given[key] = value
-        return run.target.build(
+        return run.build(
             graph, type, values, given, outputs=outputs, name=name, bodies=bodies
         )
 

@@ -143,6 +143,7 @@ class _SingleOpContext:
         self, program: RuleProgram, graph: Graph, made: dict[OutputPort, OutputPort]
     ) -> None:
         self.target = program.target
+        self.build = program.target.build
         self.graph = graph
         self.made = made
 

@@ -7,7 +7,7 @@ the number and the kinds that its definition states.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from amanda import namespace
@@ -30,7 +30,12 @@ def op_fault(op: Op, space: str) -> str | None:
     attrs = op.attrs if op.has_attrs else _NONE
     return (
         attribute_fault_of(op, known)
-        or _ports_fault(op, op_def, attrs)
+        or _ports_fault(
+            op.type or "",
+            space,
+            tuple([value is not None for value in op.inputs]),
+            len(op.outputs),
+        )
         or _place_fault(op_def, attrs)
     )
 
@@ -50,15 +55,22 @@ def find_definition(type: str, space: str) -> tuple[OpDef | None, Mapping[str, A
     return own.get(type), found
 
 
-def _ports_fault(op: Op, op_def: OpDef, attrs: Mapping[str, Any]) -> str | None:
-    inputs = op.inputs
-    bound = bind_ports(op_def.inputs, len(inputs), op_def, attrs)
+@lru_cache(4096)
+def _ports_fault(
+    type: str, space: str, inputs: tuple[bool, ...], outputs: int
+) -> str | None:
+    """What is invalid about the number of ports; `inputs` are those that are present.
+
+    No attribute of ONNX is the number of ports, so ops of one type differ in these."""
+    op_def, _ = find_definition(type, space)
+    assert op_def is not None
+    bound = bind_ports(op_def.inputs, len(inputs), op_def, _NONE)
     if bound.fault:
         return f"inputs: {bound.fault}"
-    for binding, value in zip(bound.bindings or (), inputs, strict=False):
-        if value is None and not binding.is_optional:
+    for binding, is_present in zip(bound.bindings or (), inputs, strict=False):
+        if not is_present and not binding.is_optional:
             return f"input {binding.name} is missing"
-    bound = bind_ports(op_def.outputs, len(op.outputs), op_def, attrs)
+    bound = bind_ports(op_def.outputs, outputs, op_def, _NONE)
     return f"outputs: {bound.fault}" if bound.fault else None
 
 
