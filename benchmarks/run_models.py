@@ -34,12 +34,12 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 MODELS = ("ResNet-50", "BERT-base", "ViT-B", "GPT-2")
 JAX, ORT, HAND, TORCH = "amanda on jax", "onnxruntime", "hand-written JAX", "torch"
 LIMITS = {
-    ("ResNet-50", ORT): 1.35,
+    ("ResNet-50", ORT): 1.20,
     ("ResNet-50", HAND): 0.35,
-    ("BERT-base", ORT): 1.15,
+    ("BERT-base", ORT): 1.05,
     ("BERT-base", HAND): 1.0,
-    ("ViT-B", ORT): 1.15,
-    ("GPT-2", ORT): 1.15,
+    ("ViT-B", ORT): 1.05,
+    ("GPT-2", ORT): 1.10,
 }
 """Maximum time of `amanda on jax` relative to that of another, on a CPU."""
 GPU_LIMIT = 1.05

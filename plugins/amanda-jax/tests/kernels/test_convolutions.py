@@ -114,6 +114,78 @@ def precision(request, monkeypatch) -> str:
     return request.param
 
 
+class TestPairsOfRows:
+    """Two results of a column share four products, each over a row of the kernel."""
+
+    @staticmethod
+    def weights_of(
+        channels: int, rows: int, columns: int, **options
+    ) -> tuple[int, int]:
+        """The number of weights of the program, and of the kernel."""
+        kernel = random(channels, channels, 3, 3) / channels
+        x = random(1, channels, rows, columns, seed=1)
+        text = ", ".join(map(str, x.shape))
+        graph = network(kernel, f"float32[{text}]", padding=((1, 1), (1, 1)))
+        compiled = amanda.compile(graph, "jax", **options)
+        [got] = compiled([x]).values()
+        wanted = plain(x, kernel, pads=((1, 1), (1, 1)))
+        assert abs(got - wanted).max() < 1e-5
+        return compiled.executable.report().weight_bytes // 4, kernel.size
+
+    @pytest.mark.parametrize(
+        ("channels", "rows", "columns", "factor"),
+        [
+            (128, 14, 14, (4, 3)),
+            (128, 15, 29, (4, 3)),
+            (64, 16, 16, (16, 9)),  # few channels
+            (128, 12, 12, (16, 9)),  # few positions
+            (128, 50, 50, (16, 9)),  # products that run on several cores anyway
+        ],
+    )
+    def test_where_they_are_used(self, channels, rows, columns, factor, monkeypatch):
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
+        got, plainly = self.weights_of(channels, rows, columns)
+        assert got * factor[1] == plainly * factor[0]
+
+    def test_one_core_uses_pairs_along_both_axes(self, monkeypatch):
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 1)
+        got, plainly = self.weights_of(128, 14, 14)
+        assert got * 9 == plainly * 16
+
+    def test_they_can_be_disabled(self, monkeypatch):
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
+        got, plainly = self.weights_of(128, 14, 14, without="pairs")
+        assert got * 9 == plainly * 16
+
+
+class TestPointwiseKernels:
+    """Kernels of one element are products, which read the outputs first."""
+
+    @pytest.mark.parametrize(
+        ("without", "order"), [("", "[1] x [1]"), ("transposed", "[1] x [0]")]
+    )
+    def test_they_are_not_transposed(self, without, order, monkeypatch):
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
+        kernel, x = random(40, 32, 1, 1) / 6, random(1, 32, 9, 7, seed=1)
+        graph = network(kernel, "float32[1, 32, 9, 7]")
+        compiled = amanda.compile(graph, "jax", without=without)
+        [got] = compiled([x]).values()
+        np.testing.assert_allclose(got, plain(x, kernel), rtol=1e-5, atol=1e-5)
+        assert f"contracting_dims = {order}" in text_of(compiled)
+
+    @pytest.mark.parametrize(("groups", "pad"), [(2, 0), (1, 1)])
+    def test_others_are_convolutions_in_channels_last_layout(self, groups, pad):
+        kernel, x = random(40, 32 // groups, 1, 1) / 6, random(1, 32, 19, 17, seed=1)
+        pads = ((pad, pad), (pad, pad))
+        graph = network(kernel, "float32[1, 32, 19, 17]", padding=pads, groups=groups)
+        compiled = amanda.compile(graph, "jax")
+        [got] = compiled([x]).values()
+        if groups == 1:
+            wanted = plain(x, kernel, pads=pads)
+            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+        assert "[0, 1, i, o]" in text_of(compiled)
+
+
 class TestTiles:
     KERNEL = random(40, 32, 3, 3) / 17
     PADS = ((1, 1), (1, 1))

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_triangular
 
-from amanda.types import DType
+import amanda
+from amanda.types import DType, parse_type
 from amanda_jax.kernels import JAX, linear_algebra
+from amanda_std import ops, trace
 
 CLOSE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5, "float64": 1e-12}
 
@@ -150,3 +152,29 @@ class TestComplex:
         np.testing.assert_array_equal(got.real, real)
         np.testing.assert_array_equal(got.imag, imag)
         assert np.signbit([got.real[2], got.imag[2]]).all()
+
+
+class TestStoredWeights:
+    """Large weights of products are stored as XLA's library reads them fastest."""
+
+    @pytest.mark.parametrize(
+        ("rows", "inner", "out", "order"),
+        [
+            (128, 768, 1024, "[1] x [1]"),
+            (197, 1024, 768, "[1] x [1]"),
+            (128, 256, 256, "[1] x [0]"),  # small
+            (2000, 768, 1024, "[1] x [0]"),  # many rows
+        ],
+    )
+    def test_by_rows_and_size(self, rows, inner, out, order, monkeypatch):
+        monkeypatch.setattr("amanda_jax.cpu_tuning.cores.core_count", lambda: 2)
+        weight, x = random(inner, out), random(rows, inner, seed=1)
+        weight, x = weight.astype("float32") / inner, x.astype("float32")
+        graph = trace(
+            lambda x: ops.matmul(x, weight), [parse_type(f"float32[{rows}, {inner}]")]
+        )
+        compiled = amanda.compile(graph, "jax")
+        [got] = compiled([x]).values()
+        np.testing.assert_allclose(got, x @ weight, rtol=1e-4, atol=1e-5)
+        function, arguments = compiled.executable._code.last_call()
+        assert f"contracting_dims = {order}" in function.lower(*arguments).as_text()

@@ -42,6 +42,7 @@ class Case(NamedTuple):
 
 K33, K_SCALE = random(40, 32, 3, 3) / 17, np.abs(random(1, 40, 1, 1)) + 0.5
 K77, K11, K_ONE = random(40, 3, 7, 7) / 17, random(40, 32, 1, 1), random(40, 1, 3, 3)
+K128 = random(128, 128, 3, 3) / 34
 WIDE = random(1024, 2048) / 32
 
 CASES = {
@@ -51,9 +52,13 @@ CASES = {
         x, K33, padding=padded(1)), (2, 3), 1),
     "Winograd, large": Case("tiles", 2, (2, 32, 64, 60), lambda x: ops.conv(
         x, K33, padding=padded(1)), (0, 2, 3), 1),
+    "pairs of rows": Case("pairs", 2, (1, 128, 16, 14), lambda x: ops.conv(
+        x, K128, padding=padded(1)), (2, 3), 1),
     "scaled": Case("norms", 2, (1, 32, 24, 24), lambda x: ops.multiply(ops.conv(
         x, K33, padding=padded(1)), K_SCALE), (2, 3), 1),
     "pointwise": Case("pointwise", 2, (1, 32, 24, 24), lambda x: ops.conv(
+        x, K11), (2, 3), 0),
+    "outputs first": Case("transposed", 2, (1, 32, 24, 24), lambda x: ops.conv(
         x, K11), (2, 3), 0),
     "im2col": Case("columns", 2, (1, 32, 12, 12), lambda x: ops.conv(
         x, K33, strides=(2, 2)), (2, 3), 2, 2),

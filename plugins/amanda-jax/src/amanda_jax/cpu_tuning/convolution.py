@@ -35,7 +35,7 @@ MAX_PARTS: Final = 8
 
 
 class ConvolutionCall(NamedTuple):
-    """A channels-last convolution in one group: N*C data, and a kernel in *IO."""
+    """A channels-last convolution in one group: N*C data, a kernel in *IO or OI*."""
 
     x: Any
     w: Any
@@ -44,10 +44,14 @@ class ConvolutionCall(NamedTuple):
     pads: Sequence[tuple[int, int]]
     convolve: Callable[..., Any]
     """XLA's convolution with this kernel, of `x` and `padding`."""
+    output_first: bool = False
+    """Whether the kernel is in OI*, which only products read as fast as *IO."""
 
     @property
     def window(self) -> Sequence[int]:
-        size: Sequence[int] = self.w.shape[:-2]
+        size: Sequence[int] = (
+            self.w.shape[2:] if self.output_first else self.w.shape[:-2]
+        )
         return size
 
     @property
@@ -66,16 +70,21 @@ def pointwise(call: ConvolutionCall) -> Any:
         return None
     strided = (slice(None, None, s) for s in call.strides)
     x = jnp.asarray(call.x)[(slice(None), *strided, slice(None))]
-    inner, out = call.w.shape[-2:]
-    y = jnp.matmul(x.reshape(-1, inner), call.w.reshape(inner, out))
-    return y.reshape(*x.shape[:-1], out)
+    if call.output_first:
+        w, contracted = call.w.reshape(call.w.shape[:2]), 1
+    else:
+        w, contracted = call.w.reshape(call.w.shape[-2:]), 0
+    y = lax.dot_general(
+        x.reshape(-1, x.shape[-1]), w, (((1,), (contracted,)), ((), ()))
+    )
+    return y.reshape(*x.shape[:-1], w.shape[1 - contracted])
 
 
 def im2col(call: ConvolutionCall) -> Any:
     """A convolution at few positions, as one matrix product of patches (im2col)."""
     sizes = call.result_sizes
     is_short = all(type(n) is int for n in sizes) and prod(sizes) <= MAX_POSITIONS
-    if not is_short or call.w.shape[-2] < MIN_CHANNELS:
+    if call.output_first or not is_short or call.w.shape[-2] < MIN_CHANNELS:
         return None
     window, out = call.window, call.w.shape[-1]
     pads = [(0, 0, 0), *((*pair, 0) for pair in call.pads), (0, 0, 0)]
@@ -95,6 +104,8 @@ def im2col(call: ConvolutionCall) -> Any:
 def parallel_parts(call: ConvolutionCall) -> Any:
     """A convolution that XLA's library would run on one core, in parts."""
     sizes = call.result_sizes
+    if call.output_first:
+        return None
     if call.w.shape[-1] >= SERIAL_CHANNELS or not all(type(n) is int for n in sizes):
         return None
     if sizes[1] < 2 * MAX_PARTS or prod(sizes) * call.w.size < MIN_PRODUCTS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from math import prod
 from typing import Any, Final
@@ -34,12 +34,19 @@ __all__ = [
     "winograd_along_rows",
     "winograd_every_axis",
     "winograd_kernel",
+    "winograd_pairs_of_rows",
 ]
 
 MIN_CHANNELS: Final = 32
 """Input and output channels from which the products dominate the time."""
 MIN_TILES: Final = 32
 """Tiles from which their products are large enough to be worth it."""
+PAIRS_CHANNELS: Final = 128
+PAIRS_POSITIONS: Final = 196
+"""Input and output channels, and positions of the result, from which tiles that are
+pairs of rows are faster on several cores than pairs along both axes."""
+SERIAL_PRODUCT: Final = 10_000_000
+"""Multiplications below which XLA's library runs a product on one core."""
 PARALLEL_SIZE: Final = 1 << 17
 """Elements of a result from which XLA computes it on several cores."""
 CHUNK: Final = 32
@@ -60,21 +67,28 @@ def channels_last_kernels(graph: Graph, enabled: Collection[str]) -> None:
     passes.channels_last(graph)
     for part in graph.graphs():
         kernels_to_channels_last(
-            part, use_winograd=part is graph and "tiles" in enabled
+            part,
+            use_winograd=part is graph and "tiles" in enabled,
+            output_first="transposed" in enabled,
         )
     passes.fold(graph)
     passes.drop(graph)
 
 
 def kernels_to_channels_last(
-    graph: Graph, *, use_winograd: bool, symbolic: bool = False
+    graph: Graph,
+    *,
+    use_winograd: bool,
+    symbolic: bool = False,
+    output_first: bool = False,
 ) -> None:
     """Constant kernels in the order that XLA's convolutions on the CPU read
     contiguously.
 
     Others would be transposed in every call. `use_winograd`: leave out those that are
     transformed for Winograd when they are transferred; kernels in bodies come from
-    outside there, as those of any convolution."""
+    outside there, as those of any convolution. `output_first`: leave kernels of one
+    element as they are, which products read with the outputs first."""
     permuted: dict[int, OutputPort] = {}
     for op in list(graph):
         kernel = op.inputs[1] if _is_convolution(op) else None
@@ -86,12 +100,21 @@ def kernels_to_channels_last(
         if use_winograd and _winograd_layout(kernel.op, symbolic) is not None:
             continue
         tensor = kernel.op.attrs["value"]
+        if output_first and _is_product(tensor, attrs):
+            continue
         if id(tensor) not in permuted:
             order = (*range(2, len(tensor.shape)), 1, 0)
             constant = add_constant(graph, op, kernel, permuted_tensor(tensor, order))
             permuted[id(tensor)] = constant
         op.input_ports[1].connect(permuted[id(tensor)])
         op.attrs["kernel_layout"] = "*IO"
+
+
+def _is_product(kernel: Tensor, attrs: Mapping[str, Any]) -> bool:
+    """Whether a convolution is computed as one product of its data and its kernel."""
+    padding = attrs["padding"]
+    is_padded = padding is not None and any(map(any, padding))
+    return attrs["groups"] == 1 and set(kernel.shape[2:]) == {1} and not is_padded
 
 
 def _is_convolution(op: Op) -> bool:
@@ -108,6 +131,16 @@ def winograd_every_axis(op: Op, *, symbolic: bool = False) -> DeviceLayout | Non
         return None
     tensor = op.attrs["value"]
     return DeviceLayout(layout, partial(winograd_kernel, tensor, layout))
+
+
+def winograd_pairs_of_rows(op: Op, *, symbolic: bool = False) -> DeviceLayout | None:
+    """A kernel transformed for Winograd in pairs of rows, where that is faster."""
+    layout = _winograd_layout(op, symbolic)
+    tensor, form = op.attrs["value"], winograd.WinogradForm(winograd.TILE)
+    users = op.output.user_ops
+    if layout is None or not all(_gains_from_pairs(user, tensor) for user in users):
+        return None
+    return DeviceLayout(layout, partial(winograd_kernel, tensor, layout, form))
 
 
 def winograd_along_rows(op: Op, *, symbolic: bool = False) -> DeviceLayout | None:
@@ -202,6 +235,21 @@ def _has_many_tiles(op: Op) -> bool:
 
 
 # -- tiles along rows ------------------------------------------------------------------
+
+
+def _gains_from_pairs(op: Op, kernel: Tensor) -> bool:
+    """Whether products over three kernel elements are faster than over one.
+
+    They run on several cores, which XLA's library gives no product of fewer than
+    `SERIAL_PRODUCT` multiplications; but their data is three times as large."""
+    *size, out = _result_dims(op) or [0]
+    tiles = prod(-(-n // winograd.TILE) for n in size[1:])
+    weights = prod(kernel.shape) // winograd.KERNEL**2
+    return (
+        min(out, weights // max(out, 1)) >= PAIRS_CHANNELS
+        and prod(size) >= PAIRS_POSITIONS
+        and size[0] * tiles * weights < SERIAL_PRODUCT
+    )
 
 
 def _form_along_rows(op: Op) -> winograd.WinogradForm:

@@ -61,9 +61,10 @@ def _stored_transpose(op: Op) -> OutputPort | None:
 def transpose_product_weights(graph: Graph, enabled: Collection[str]) -> None:
     """Store large weights of products transposed, where XLA reads them faster so.
 
-    These are weights for few rows, see `few_row_products`, and those whose rows are no
-    whole number of vectors: their rows are not aligned, and XLA reads columns instead
-    if the product is written so. A weight that another op reads is stored both ways."""
+    These are weights for up to a thousand rows, see `few_row_products`, and those whose
+    rows are no whole number of vectors: their rows are not aligned, and XLA reads
+    columns instead if the product is written so. A weight that another op reads is
+    stored both ways."""
     del enabled
     transposed: dict[int, tuple[Tensor, Tensor]] = {}
     for part in graph.graphs():
@@ -110,15 +111,15 @@ def _is_faster_transposed(op: Op, dtype: str, shape: Sequence[int]) -> bool:
     if len(shape) != 2:
         return False
     is_unaligned = shape[1] >= LONG_ROW and shape[1] % VECTOR != 0
-    return is_unaligned or _has_few_rows(op, dtype, shape)
+    return is_unaligned or _has_such_rows(op, dtype, shape)
 
 
-def _has_few_rows(op: Op, dtype: str, shape: Sequence[int]) -> bool:
-    """Whether the type of the product has the number of rows, and they are few."""
+def _has_such_rows(op: Op, dtype: str, shape: Sequence[int]) -> bool:
+    """Whether the type of the product has a number of rows for which it is faster."""
     result = op.output.type
     if not isinstance(result, TensorType) or not result.shape.is_static:
         return False
     if {dtype, str(result.dtype)} != {"float32"}:
         return False
     rows = prod(map(int, result.shape[:-1]))
-    return few_row_products.is_faster_transposed(rows, *shape)
+    return few_row_products.is_faster_stored_transposed(rows, *shape)

@@ -15,6 +15,7 @@ from amanda_jax.cpu_tuning.convolution_weights import (
     channels_last_kernels,
     winograd_along_rows,
     winograd_every_axis,
+    winograd_pairs_of_rows,
 )
 from amanda_jax.cpu_tuning.product_weights import (
     read_stored_transpose,
@@ -121,6 +122,15 @@ STEPS: Final = (
         convolution=convolution.pointwise,
     ),
     TuningStep(
+        "transposed",
+        "kernels of one element stored with the output channels first, as products by "
+        "YNNPACK read them fastest",
+        platform="cpu",
+        jaxlib="0.10",
+        requires="pointwise",
+        unless="products",
+    ),
+    TuningStep(
         "rows",
         "Winograd convolution along rows alone: 6 larger products instead of 12",
         platform="cpu",
@@ -129,6 +139,17 @@ STEPS: Final = (
         jaxlib="0.10",
         requires="tiles",
         device_layout=winograd_along_rows,
+    ),
+    TuningStep(
+        "pairs",
+        "Winograd convolution along rows alone, in pairs, for 128 channels or more: 4 "
+        "products over three kernel elements instead of 16 over one",
+        platform="cpu",
+        cores="several",
+        jaxlib="0.10",
+        requires="tiles",
+        unless="rows",
+        device_layout=winograd_pairs_of_rows,
     ),
     TuningStep(
         "tiles",
@@ -161,8 +182,8 @@ STEPS: Final = (
     ),
     TuningStep(
         "weights",
-        "large weights stored transposed, for products of few rows, and where the rows "
-        "of the weight are no whole number of vectors",
+        "large weights stored transposed, for products of up to 1024 rows, and where "
+        "the rows of the weight are no whole number of vectors",
         platform="cpu",
         jaxlib="0.10",
         unless="products",

@@ -48,9 +48,12 @@ def conv(
         )
 
     y = None
-    is_channels_last = data[1] == x.ndim - 1 and kernel[:2] == (w.ndim - 1, w.ndim - 2)
-    if is_channels_last and groups == 1:
+    is_channels_last = data[1] == x.ndim - 1 and groups == 1
+    if is_channels_last and kernel[:2] == (w.ndim - 1, w.ndim - 2):
         y = _convolve_faster(ConvolutionCall(x, w, s, d, pads, convolve))
+    elif is_channels_last and kernel == (*range(w.ndim),):
+        call = ConvolutionCall(x, w, s, d, pads, convolve, output_first=True)
+        y = _convolve_faster(call)
     y = convolve(x, pads) if y is None else y
     return y if b is None else y + _on_channels(b, data)
 
