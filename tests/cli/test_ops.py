@@ -124,6 +124,7 @@ def test_one_op_as_json(call: Call) -> None:
         "default": "NHWC",
         "allowed": ["NHWC", "NCHW"],
         "minimum": None,
+        "bounds": None,
         "place": None,
         "doc": "Specify the data format of the input and output data.",
     }
@@ -217,14 +218,16 @@ def test_differences(call: Call) -> None:
     lines = ended.out.splitlines()
     assert lines[:2] == [
         "+ DeformConv",
-        "~ AveragePool: attribute dilations?: int[] is new",
+        "~ AveragePool: attribute dilations?: int[] in 1..2147483647 is new",
     ]
     assert "~ Pad: has a new definition with the same signature" in lines
     total = "amanda/onnx/18 -> amanda/onnx/19: 1 added, 0 removed, 16 changed"
     assert lines[-1] == total
     answer = call("ops", "onnx@18", "--diff", "onnx@19", "--json").json
     assert answer["added"] == ["DeformConv"]
-    assert answer["changed"][0]["lines"] == ["attribute dilations?: int[] is new"]
+    assert answer["changed"][0]["lines"] == [
+        "attribute dilations?: int[] in 1..2147483647 is new"
+    ]
     same = call("ops", "onnx@18", "--diff", "onnx@18")
     assert same.out == (
         "amanda/onnx/18 -> amanda/onnx/18: 0 added, 0 removed, 0 changed\n"
@@ -271,7 +274,7 @@ def test_versions_of_one_dictionary(call: Call) -> None:
     one = call("ops", "onnx@18", "AveragePool", "--diff", "19")
     assert (one.code, one.err) == (0, "")
     assert one.out == (
-        "~ AveragePool: attribute dilations?: int[] is new\n\n"
+        "~ AveragePool: attribute dilations?: int[] in 1..2147483647 is new\n\n"
         "amanda/onnx/18 -> amanda/onnx/19: 0 added, 0 removed, 1 changed\n"
     )
 

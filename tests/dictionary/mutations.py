@@ -77,6 +77,9 @@ def _forbidden(attr: Attr) -> Any:
         return []
     if attr.minimum is not None and not attr.is_list:
         return attr.minimum - 1
+    if attr.bounds is not None:
+        beyond = attr.bounds[1] + 1
+        return [beyond] if attr.is_list else beyond
     if attr.allowed:
         known = {"string": ["no such thing"], "dtype": DTYPES, "type": DTYPES}
         for value in known.get(attr.element, []):

@@ -69,13 +69,24 @@ def specimen(entry: OpDef, dictionary: Dictionary) -> Graph:
 def _value(attr: Attr) -> Any:
     if attr.is_list:
         count = max(attr.minimum or 0, 2)
-        return [attr.allowed[0] if attr.allowed else _VALUES[attr.element]] * count
+        item = attr.allowed[0] if attr.allowed else _VALUES[attr.element]
+        return [_within(attr, item)] * count
     if attr.allowed:
         return attr.allowed[-1]
     if attr.default is not None:
         return attr.default
     value = _VALUES[attr.element]
-    return max(value, attr.minimum) if attr.minimum is not None else value
+    return (
+        max(value, attr.minimum) if attr.minimum is not None else _within(attr, value)
+    )
+
+
+def _within(attr: Attr, value: Any) -> Any:
+    """The value, or the nearest one within the bounds of the attribute."""
+    if attr.bounds is None:
+        return value
+    least, most = attr.bounds
+    return min(max(value, least), most)
 
 
 def _types(port: Port, chosen: dict[str, Any]) -> list[Type]:

@@ -58,6 +58,8 @@ LINES = [
     "kinds(*, a: number?[] = [none, 1, 1.0, true, 1+2j], b: double = "
     '0.3333333333333333, c: complex = -0+2j, d: any<Device>?, e: any = {"ü": [1]}, '
     "f: bool? = true, g: dim = -1, h: double = inf, i: number = 1e-05) -> ()",
+    "Blocks(x: f32, *, size: int in 1..32768, low: int = -1 in -1..8, "
+    "pads?: int[] in -2147483647..2147483647) -> (y: f32)",
     "while(*operand: any >= 0, *, cond: graph(inputs, 1), branches: "
     "graph[](inputs, outputs)) -> (*any >= 0)",
     'Old(sequence<tensor>) -> (any)  #a  deprecated 9 "why" use New',

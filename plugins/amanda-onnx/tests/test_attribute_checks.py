@@ -120,7 +120,7 @@ CASES = {
     ),
     "steps of nothing": (
         model("Conv", {"x": X, "w": W}, strides=[0]),
-        ("strides=[0]: 1 to 2147483647 expected",),
+        ("strides has 0, expected 1 to 2147483647",),
     ),
     "a word": (
         model("RoiAlign", {"x": (F, [1, 1, 4, 4]), "r": (F, [1, 4]), "b": (I, [1])},
@@ -379,3 +379,29 @@ def test_what_functions_do_not_look_at_has_a_reason():
             names = () if signature is None else unread_inputs(function, signature)
             found |= dict.fromkeys(names, term.type)
     assert set(found) == set(UNREAD), found
+
+
+BOUNDED = [
+    ("DepthToSpace", "blocksize", 2**40),
+    ("SpaceToDepth", "blocksize", 0),
+    ("LRN", "size", -1),
+    ("Conv", "group", 2**31),
+    ("MaxPool", "strides", [0, 1]),
+    ("LSTM", "hidden_size", 2**62),
+]
+
+
+@pytest.mark.parametrize(("kind", "attribute", "value"), BOUNDED)
+def test_bounds_of_integers_are_in_the_dictionary(kind, attribute, value):
+    """`amanda validate` reports what is out of bounds, and backends refuse it."""
+    definition = amanda.namespace("onnx@18")[kind]
+    least, most = definition.attr(attribute).bounds
+    assert not all(least <= v <= most for v in np.atleast_1d(value))
+    graph = amanda.Graph("amanda/onnx/18")
+    op = graph.add(kind, [graph.parameter("float32[1, 4, 4, 4]")], {attribute: value})
+    problems = list(map(str, amanda.namespace("onnx@18").validate(graph)))
+    fault = f"expected {least} to {most}"
+    assert any(attribute in problem and fault in problem for problem in problems)
+    op.attrs[attribute] = [most, most] if isinstance(value, list) else most
+    problems = list(map(str, amanda.namespace("onnx@18").validate(graph)))
+    assert not any(fault in problem for problem in problems)

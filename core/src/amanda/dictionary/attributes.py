@@ -241,6 +241,12 @@ def attribute_fault(attr: Attr, value: Any) -> str | None:
             )
         if not attr.is_list and found < attr.minimum:
             return f"{attr.name} is {found}, expected at least {attr.minimum}"
+    if attr.bounds is not None:
+        least, most = attr.bounds
+        for item in found if isinstance(found, list) else [found]:
+            if isinstance(item, int) and not least <= item <= most:
+                verb = "has" if attr.is_list else "is"
+                return f"{attr.name} {verb} {item}, expected {least} to {most}"
     if attr.allowed:
         for item in found if isinstance(found, list) else [found]:
             if not _allows(attr, normalize_value(item)):
@@ -312,6 +318,11 @@ def fast_check(attr: Attr) -> Callable[[Any], bool]:
         allowed |= numbers - {None}
     if attr.kind.partition("<")[0] == "any" and not attr.is_list:
         return lambda value: value is not None
+    if attr.bounds is not None:
+        lowest, highest = attr.bounds
+        if attr.is_list:
+            return lambda value: attribute_fault(attr, value) is None
+        return lambda value: value.__class__ is int and lowest <= value <= highest
     if attr.is_list:
         if allowed or not attr.kind.endswith("[]"):
             return lambda value: attribute_fault(attr, value) is None
@@ -328,6 +339,6 @@ def fast_check(attr: Attr) -> Callable[[Any], bool]:
     if allowed:
         return lambda value: value.__class__ in classes and value in allowed
     if least is not None:
-        lowest: Any = least
-        return lambda value: value.__class__ in classes and bool(value >= lowest)
+        smallest: Any = least
+        return lambda value: value.__class__ in classes and bool(value >= smallest)
     return lambda value: value.__class__ in classes

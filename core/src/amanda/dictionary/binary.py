@@ -125,6 +125,7 @@ def _attr(attr: Attr) -> messages.AttrDefinition:
         *body,
         attr.position,
         attr.doc,
+        list(attr.bounds or ()),
     )
 
 
@@ -145,6 +146,18 @@ def _read_attr(message: messages.AttrDefinition) -> Attr:
         BodyArity(message.takes, message.gives) if message.takes else None,
         message.place,
         message.doc,
+        _read_bounds(message),
+    )
+
+
+def _read_bounds(message: messages.AttrDefinition) -> tuple[int, int] | None:
+    match message.bounds:
+        case []:
+            return None
+        case [least, most]:
+            return least, most
+    raise FormatError(
+        "bounds are two numbers", who=message.name, got=str(message.bounds)
     )
 
 

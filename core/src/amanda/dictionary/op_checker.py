@@ -246,7 +246,7 @@ def _port_attr_faults(
 
 def _kind_of(attr: Attr, value: Any) -> str:
     """The kind of fault: a wrong kind, or a value that is not allowed."""
-    loose = attr._replace(allowed=(), minimum=None)
+    loose = attr._replace(allowed=(), minimum=None, bounds=None)
     return "attribute kind" if attribute_fault(loose, value) else "attribute value"
 
 

@@ -140,6 +140,7 @@ class Attr(NamedTuple):
     - `minimum`: the minimum of an int, or the minimum length of a list
     - `position`: its index among the positional arguments; None if it is passed by name
     - `doc`: one line of documentation, if the framework has one
+    - `bounds`: the least and the greatest value of an int, or of each int of a list
     """
 
     name: str
@@ -151,6 +152,7 @@ class Attr(NamedTuple):
     body: BodyArity | None = None
     position: int | None = None
     doc: str = ""
+    bounds: tuple[int, int] | None = None
 
     @property
     def is_list(self) -> bool:

@@ -10,9 +10,9 @@
   framework), `x: T?` (required, may be none), `x: T(a!)` (shared memory),
   `x: T[N, C, ...]` (the meaning of its axes); a port without a name is its type alone
 - attributes after `*`: `a: int`, `a?: int` (optional, without a default), `a: int = 1`,
-  `a: string = "A" in {"A", "B"}`, `a: int >= 1`, `a: int[]`; a body with its numbers of
-  parameters and results: `a: graph(inputs, outputs + 1)`; an enum with its members:
-  `a: enum<Mode> = OFF in {OFF = 0, ON = 1}`; `...` allows others
+  `a: string = "A" in {"A", "B"}`, `a: int >= 1`, `a: int[] in 1..8`, `a: int[]`; a body
+  with its numbers of parameters and results: `a: graph(inputs, outputs + 1)`; an enum
+  with its members: `a: enum<Mode> = OFF in {OFF = 0, ON = 1}`; `...` allows others
 - positional attributes stand before the `*`, `attr a: int`, and keyword ports after it,
   `port out: T`
 - variables after the outputs: `T in {f16, f32}`, `T: type`, `N: int >= 1`, `L: type[]`
@@ -154,6 +154,8 @@ def _format_limits(attr: Attr) -> str:
         text += f" = {format_literal(attr.kind, _without_numbers(attr.default))}"
     if attr.minimum is not None:
         text += f" >= {attr.minimum}"
+    if attr.bounds is not None:
+        text += f" in {attr.bounds[0]}..{attr.bounds[1]}"
     if attr.allowed:
         values = ", ".join(
             format_literal(attr.element, value) for value in attr.allowed
@@ -381,6 +383,7 @@ def _parse_attr(words: SignatureScanner, is_variable: bool = False) -> Attr:
         words.expect(")")
     default = parse_literal(kind, words) if words.take("=") else None
     minimum = int(words.match(_INT, "an int")) if words.take(">=") else None
+    bounds = _parse_bounds(words)
     allowed: list[object] = []
     if words.take("in {"):
         element = Attr(name, kind).element
@@ -389,4 +392,16 @@ def _parse_attr(words: SignatureScanner, is_variable: bool = False) -> Attr:
                 words.expect(",")
             allowed.append(parse_literal(element, words))
     required = not optional and default is None
-    return Attr(name, kind, required, default, tuple(allowed), minimum, body)
+    return Attr(
+        name, kind, required, default, tuple(allowed), minimum, body, bounds=bounds
+    )
+
+
+def _parse_bounds(words: SignatureScanner) -> tuple[int, int] | None:
+    """`in 1..8`: the least and the greatest value; None for `in {...}`, or neither."""
+    if words.peek("in {") or not words.take("in "):
+        return None
+    words.peek("")
+    least = int(words.match(_INT, "an int"))
+    words.expect("..")
+    return least, int(words.match(_INT, "an int"))

@@ -17,8 +17,11 @@ from __future__ import annotations
 from amanda.argument_checks import check_arguments
 from amanda.mapping.engine.adapters import adapter
 from amanda.mapping.engine.function_inlining import (
+    expanded_sizes,
     expect_bounded_calls,
+    expect_bounded_expansion,
     inline_functions,
+    sum_over_calls,
 )
 from amanda.mapping.hub_mapping import HubMapping, SideFactory
 from amanda.mapping.lenses.lens import Lens, equivalent_values, make_table
@@ -76,7 +79,10 @@ __all__ = [
     "VersionMapping",
     "version_number",
     "lower",
+    "expanded_sizes",
     "expect_bounded_calls",
+    "expect_bounded_expansion",
+    "sum_over_calls",
     "inline_functions",
     "definitions_of",
     "Unlowered",

@@ -53,6 +53,7 @@ def _attr(attr: Attr) -> dict[str, object]:
         "default": None if default is None else _value(attr.kind, default),
         "allowed": [_value(attr.element, value) for value in allowed],
         "minimum": attr.minimum,
+        "bounds": attr.bounds,
         "place": attr.position,
         "doc": attr.doc or None,
     }

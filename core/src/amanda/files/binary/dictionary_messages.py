@@ -44,6 +44,7 @@ class AttrDefinition:
     gives: str = ""
     place: int | None = None
     doc: str = ""
+    bounds: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -6,16 +6,24 @@ counted before the first one is copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
-from amanda.errors import FormatError, LimitError
+from amanda.errors import AmandaError, FormatError, LimitError
 from amanda.graph import Graph, Op, OutputPort
 
-__all__ = ["expect_bounded_calls", "inline_functions"]
+__all__ = [
+    "expanded_sizes",
+    "expect_bounded_calls",
+    "expect_bounded_expansion",
+    "inline_functions",
+    "sum_over_calls",
+]
 
 MAX_OPS: Final = 1 << 18
 Callee: TypeAlias = Callable[[Op], Graph | None]
+Callees: TypeAlias = Callable[[Op], Iterable[Graph]]
+Key = TypeVar("Key", bound=Hashable)
 Specialize: TypeAlias = Callable[[Op, Graph], Graph]
 
 
@@ -28,7 +36,7 @@ def inline_functions(graph: Graph, callee: Callee, specialize: Specialize) -> Gr
     """
     if not graph.functions:
         return graph
-    expect_bounded_calls(graph, callee)
+    expect_bounded_calls(graph, lambda op: filter(None, [callee(op)]))
     copy = graph.clone()
     parts = [g for g in copy.graphs() if g.owner is None and not _is_in_function(g)]
     waiting = [op for part in parts for op in part]
@@ -52,38 +60,80 @@ def _is_in_function(graph: Graph) -> bool:
     return False
 
 
-def expect_bounded_calls(root: Graph, callee: Callee) -> None:
+def expect_bounded_calls(root: Graph, callees: Callees) -> None:
     """Raise LimitError where local functions expand to too many ops.
 
-    The ops that each function expands to are counted, leaves of the call graph first.
+    `callees` returns the functions that an op calls.
     """
-    calls = {
-        function: [each for op in function.walk() if (each := callee(op)) is not None]
-        for function in root.functions.values()
-    }
-    sizes: dict[Graph, int] = {}
-    stack = list(calls)
-    active: set[Graph] = set()
+    functions = root.functions.values()
+    sizes = expanded_sizes(functions, callees)
+    used = (each for part in root.graphs() for op in part for each in callees(op))
+    expect_bounded_expansion(sum(sizes[each] for each in used), sum(map(_count, sizes)))
+
+
+def _cycle_error(function: object) -> AmandaError:
+    return LimitError(
+        "a local function calls itself", who=getattr(function, "label", str(function))
+    )
+
+
+def expanded_sizes(
+    functions: Iterable[Graph],
+    callees: Callees,
+    cycle_error: Callable[[Graph], AmandaError] = _cycle_error,
+) -> dict[Graph, int]:
+    """The ops that each function expands to, with those of the functions it calls."""
+    calls: dict[Graph, list[Graph]] = {}
+    waiting = list(functions)
+    while waiting:
+        function = waiting.pop()
+        if function not in calls:
+            calls[function] = [each for op in function.walk() for each in callees(op)]
+            waiting += calls[function]
+    own = {function: _count(function) for function in calls}
+    return sum_over_calls(own, calls, cycle_error)
+
+
+def _count(function: Graph) -> int:
+    return sum(1 for _ in function.walk())
+
+
+def sum_over_calls(
+    own: Mapping[Key, int],
+    calls: Mapping[Key, Sequence[Key]],
+    cycle_error: Callable[[Key], AmandaError] = _cycle_error,
+) -> dict[Key, int]:
+    """The numbers of functions, plus those of each function they call, call by call.
+
+    `cycle_error` makes the error where a function calls itself.
+    """
+    sizes: dict[Key, int] = {}
+    stack = list(own)
+    active: set[Key] = set()
     while stack:
         function = stack[-1]
-        pending = [each for each in calls[function] if each not in sizes]
+        pending = [each for each in calls.get(function, ()) if each not in sizes]
         if function in sizes or not pending:
-            own = sum(1 for _ in function.walk())
-            sizes[function] = own + sum(sizes[each] for each in calls[function])
+            called = sum(sizes[each] for each in calls.get(function, ()))
+            sizes[function] = own.get(function, 0) + called
             active.discard(function)
             stack.pop()
             continue
         if function in active and any(each in active for each in pending):
-            raise LimitError("a local function calls itself", who=function.label)
+            raise cycle_error(function)
         active.add(function)
         stack += dict.fromkeys(pending)
-    used = [callee(op) for part in root.graphs() for op in part]
-    total = sum(sizes[each] for each in used if each is not None)
-    if total > MAX_OPS:
+    return sizes
+
+
+def expect_bounded_expansion(total: int, written: int) -> None:
+    """Raise LimitError for calls that expand to far more ops than are written."""
+    limit = max(MAX_OPS, 4 * written)
+    if total > limit:
         raise LimitError(
-            "calls of local functions expand to too many ops",
-            expected=f"at most {MAX_OPS}",
-            got=total,
+            "calls of functions expand to too many ops",
+            expected=f"at most {limit}",
+            got=total if total < 1 << 63 else "more than 2**63",
         )
 
 

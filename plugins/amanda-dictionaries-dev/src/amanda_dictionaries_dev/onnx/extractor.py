@@ -29,6 +29,7 @@ from amanda_dictionaries_dev import (
     requires_framework,
     sort_patterns,
 )
+from amanda_dictionaries_dev.onnx.attribute_bounds import bounds_of
 
 _KINDS = {"sparse_tensor": "sparse", "type_proto": "type"}
 _TYPES = {
@@ -204,8 +205,10 @@ def _attr_of(schema: Any, name: str) -> Attr:
     body = _BODIES.get((schema.name, name))
     if body is _SCAN and (schema.name, schema.since_version) == ("Scan", 8):
         body = BodyArity("inputs - 1", "outputs")
-    doc = first_sentence(attr.description)
-    return Attr(name, kind, attr.required, default, body=body, doc=doc)
+    return Attr(
+        name, kind, attr.required, default, body=body,
+        doc=first_sentence(attr.description), bounds=bounds_of(name, kind),
+    )  # fmt: skip
 
 
 def _to_python(value: Any) -> Any:

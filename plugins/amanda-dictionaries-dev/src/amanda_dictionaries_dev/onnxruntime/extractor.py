@@ -28,6 +28,7 @@ from amanda_dictionaries_dev import (
     requires_framework,
     sort_patterns,
 )
+from amanda_dictionaries_dev.onnx.attribute_bounds import bounds_of
 
 __all__ = ["MICROSOFT", "NCHWC", "OnnxruntimeExtractor"]
 
@@ -142,8 +143,8 @@ def _attr(name: str, given: Any) -> Attr:
     kind = kind.removesuffix("s")
     kind = _KINDS.get(kind, kind) + ("[]" if is_list else "")
     default = _decode_default(given._default_value)
-    doc = first_sentence(given.description)
-    return Attr(name, kind, given.required, default, doc=doc)
+    doc, bounds = first_sentence(given.description), bounds_of(name, kind)
+    return Attr(name, kind, given.required, default, doc=doc, bounds=bounds)
 
 
 def _decode_default(message: bytes) -> Any:

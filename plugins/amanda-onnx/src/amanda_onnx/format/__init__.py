@@ -113,12 +113,11 @@ class Format:
             raise FormatError("an op whose namespace is not of ONNX", who=op.label)
         return found
 
-    def range_fault(self, op: Op) -> str | None:
-        """Why integers among the attributes of an op are out of range, else None."""
-        from amanda_onnx.mapping.attribute_checks import range_fault
+    def bounds_fault(self, op: Op) -> str | None:
+        """Which attribute of an op is out of the bounds that its dictionary states."""
+        from amanda_onnx.mapping.op_checks import bounds_fault
 
-        faults = (range_fault(key, value) for key, value in op.attrs.items())
-        return next((fault for fault in faults if fault), None)
+        return bounds_fault(op)
 
     def called_function(self, op: Op) -> Graph | None:
         """The local function that an op calls, if it calls one."""

@@ -11,12 +11,12 @@ from functools import cache, lru_cache
 from typing import Any, Final
 
 from amanda import namespace
-from amanda.dictionary import Attr, OpDef, bind_ports
+from amanda.dictionary import Attr, OpDef, attribute_fault, bind_ports
 from amanda.errors import NamespaceError
 from amanda.graph import Op
 from amanda_onnx.mapping.attribute_checks import attribute_fault_of
 
-__all__ = ["find_definition", "op_fault"]
+__all__ = ["bounds_fault", "find_definition", "op_fault"]
 
 _NONE: Final[Mapping[str, Any]] = {}
 
@@ -38,6 +38,17 @@ def op_fault(op: Op, space: str) -> str | None:
         )
         or _place_fault(op_def, attrs)
     )
+
+
+def bounds_fault(op: Op) -> str | None:
+    """Which attribute of an op is out of its bounds; runtimes die of some that are."""
+    _, known = find_definition(op.type or "", op.namespace or "")
+    for key, value in op.attrs.items() if op.has_attrs else ():
+        attr = known.get(key)
+        fault = attribute_fault(attr, value) if attr and attr.bounds else None
+        if fault is not None:
+            return fault
+    return None
 
 
 @cache

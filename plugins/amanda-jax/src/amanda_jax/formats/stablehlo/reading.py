@@ -14,6 +14,7 @@ from amanda import namespace
 from amanda.dictionary import OpDef
 from amanda.errors import FormatError, LimitError
 from amanda.graph import Graph, OutputPort
+from amanda.mapping import expect_bounded_expansion, sum_over_calls
 from amanda.tensors import FunctionRef
 from amanda_jax.formats.stablehlo.mlir_types import (
     NAME,
@@ -26,8 +27,6 @@ __all__ = ["read_module", "version", "walk_operations"]
 
 _RETURNS: Final = ("func.return", "stablehlo.return")
 _CALL: Final = "func.call"
-MAX_INLINED: Final = 200_000
-"""The number of ops up to which calls are inlined, or four times those of the file."""
 MAX_DEPTH: Final = 200
 """The maximum depth of nested calls and regions."""
 
@@ -74,26 +73,8 @@ def _expect_bounded(functions: Mapping[str | None, Any], entry: str | None) -> N
         ops = list(walk_operations(function.operation))
         own[name] = len(ops)
         calls[name] = [op.attributes["callee"].value for op in ops if op.name == _CALL]
-    limit = max(MAX_INLINED, 4 * sum(own.values()))
-    sizes: dict[str | None, int] = {}
-    waiting: list[str | None] = [entry]
-    while waiting:
-        name = waiting[-1]
-        missing = [n for n in calls.get(name, ()) if n not in sizes]
-        if not missing:
-            total = own.get(name, 0) + sum(sizes[n] for n in calls.get(name, ()))
-            sizes[waiting.pop()] = total
-            if total > limit:
-                raise LimitError(
-                    "the calls of the program make too many ops when inlined",
-                    where=f"function {name}",
-                    expected=f"at most {limit}",
-                    got=total if total < 1 << 63 else "more than 2^63",
-                )
-        elif len(waiting) > len(functions) or missing[0] in waiting:
-            raise LimitError("a function of the program calls itself", got=missing[0])
-        else:
-            waiting.append(missing[0])
+    sizes = sum_over_calls(own, calls)
+    expect_bounded_expansion(sizes[entry], sum(own.values()))
 
 
 def walk_operations(operation: Any) -> Iterator[Any]:

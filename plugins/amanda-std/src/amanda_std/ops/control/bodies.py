@@ -10,6 +10,8 @@ from typing import Any
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.graph import Graph, Op, OutputPort
+from amanda.mapping import expanded_sizes, expect_bounded_expansion
+from amanda.tensors import FunctionRef
 from amanda.types import (
     OptionalType,
     SequenceType,
@@ -199,12 +201,9 @@ def inline(body: Graph | Callable[..., Any], xs: Sequence[Any]) -> tuple[Any, ..
     if not isinstance(body, Graph):
         return as_results(body(*xs))
     if body in _open:
-        names = " -> ".join(repr(g.name or "?") for g in (*_open, body))
-        raise UsageError(
-            f"{body.label} calls itself without end",
-            got=names,
-            hint="write the repetition as a loop: ops.loop, ops.while_",
-        )
+        raise _cycle_error(body)
+    if not _open:
+        _expect_bounded(body)
     into = require_tracing()
     memo: dict[Any, Any] = {}
     outputs = into.graph.paste(body, [lift(x, into) for x in xs], memo=memo)
@@ -219,6 +218,32 @@ def inline(body: Graph | Callable[..., Any], xs: Sequence[Any]) -> tuple[Any, ..
     finally:
         _open.pop()
     return tuple(None if port is None else Value(port) for port in outputs)
+
+
+def _expect_bounded(body: Graph) -> None:
+    """Raise LimitError if a body, with the functions that it calls, has too many ops.
+
+    Counting costs less than inlining, which copies each function at least once."""
+    sizes = expanded_sizes([body], _called_functions, _cycle_error)
+    expect_bounded_expansion(sizes[body], len(sizes))
+
+
+def _cycle_error(body: Graph) -> UsageError:
+    names = " -> ".join(repr(g.name or "?") for g in (*_open, body))
+    return UsageError(
+        f"{body.label} calls itself without end",
+        got=names,
+        hint="write the repetition as a loop: ops.loop, ops.while_",
+    )
+
+
+def _called_functions(op: Op) -> list[Graph]:
+    """The functions of the graph to which attributes of an op refer."""
+    if not op.has_attrs or op.graph is None:
+        return []
+    refs = [value for value in op.attrs.values() if isinstance(value, FunctionRef)]
+    known = op.graph.root.functions if refs else {}
+    return [known[ref.name] for ref in refs if ref.name in known]
 
 
 def gradient_or_zeros(gradient: Any, of: Any) -> Any:
