@@ -58,14 +58,14 @@ class SpecialCase(NamedTuple):
 def _cycle(step: int, *numbers: str) -> Callable[[Array, int], Array]:
     """Every `step`-th element replaced by these, which are names of `_number`."""
 
-    def replaced(x: Array, start: int) -> Array:
+    def replace_elements(x: Array, start: int) -> Array:
         y = x.copy().reshape(-1)
         values = [_number(name, x.dtype) for name in numbers]
         for count, i in enumerate(range(start % step, y.size, step)):
             y[i] = values[(count + start) % len(values)]
         return y.reshape(x.shape)
 
-    return replaced
+    return replace_elements
 
 
 def _number(name: str, dtype: Any) -> float:
