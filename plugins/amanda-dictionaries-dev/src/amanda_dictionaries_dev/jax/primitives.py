@@ -1,7 +1,7 @@
 """Extract the primitives of JAX, the ops of jaxprs.
 
-Names, and whether there are several results, are those of
-`jax.extend.core.primitives`. Parameters and numbers of operands are collected from
+Names, and whether there are several results, are those of all primitives that JAX
+defines (`listed_primitives.py`). Parameters and numbers of operands are collected from
 traced programs (`traced_programs.py`); a primitive that none of them uses ends in
 `...`, since its parameters are unknown.
 
@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from amanda.dictionary import DictionaryHeader, OpDef, parse_signature
 from amanda_dictionaries_dev import Extractor, InstalledOps, requires_framework
+from amanda_dictionaries_dev.jax.listed_primitives import list_primitives
 from amanda_dictionaries_dev.jax.traced_programs import ExampleProgram, example_programs
 
 __all__ = ["JAX", "PrimitivesExtractor", "list_equations", "trace_equations"]
@@ -50,6 +51,7 @@ _INPUTS: Final = {
     "scatter": "operand: tensor, scatter_indices: tensor, updates: tensor",
     "select_n": "which: tensor, *cases: tensor",
     "sort": "*operands: tensor",
+    "stack": "*operands: tensor",
     "swap": "ref: any, value: tensor, *indices: tensor >= 0",
     "while": _ANY,
 }
@@ -57,7 +59,8 @@ _INPUTS: Final = {
 _OUTPUTS: Final = {
     "cond", "custom_jvp_call", "custom_linear_solve", "custom_vjp_call", "device_put",
     "eig", "jit", "optimization_barrier", "pmax", "pmin", "psum", "qr", "reduce",
-    "reduce_window", "remat2", "scan", "schur", "sort", "split", "svd", "while",
+    "reduce_window", "remat2", "scan", "schur", "sort", "split", "svd", "unstack",
+    "while",
 }  # fmt: skip
 _BODIES: Final = {
     ("cond", "branches"): "(inputs - 1, outputs)",
@@ -95,11 +98,8 @@ class PrimitivesExtractor(Extractor):
     def installed_ops(self) -> InstalledOps:
         with requires_framework("jax", "jax"):
             import jax
-        seen: dict[str, list[Any]] = {}
-        several: dict[str, bool] = {}
-        for primitive in _list_primitives():
-            seen[primitive.name] = []
-            several[primitive.name] = primitive.multiple_results
+        several = list_primitives()
+        seen: dict[str, list[Any]] = {name: [] for name in several}
         for program in example_programs():
             for equation in trace_equations(program):
                 name = equation.primitive.name
@@ -107,12 +107,6 @@ class PrimitivesExtractor(Extractor):
                 seen.setdefault(name, []).append(equation)
         op_defs = [_op_def(name, seen[name], several[name]) for name in sorted(seen)]
         return InstalledOps(f"jax {jax.__version__}", {jax.__version__: op_defs})
-
-
-def _list_primitives() -> Iterator[Any]:
-    from jax.extend.core import primitives
-
-    return (each for name, each in vars(primitives).items() if name.endswith("_p"))
 
 
 def trace_equations(program: ExampleProgram) -> Iterator[Any]:

@@ -26,11 +26,13 @@ _REALS = (
     "rem", "sub", "zeta",
 )  # fmt: skip
 _INTS = (
-    "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right_arithmetic",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "mulhi", "shift_left", "shift_right_arithmetic",
     "shift_right_logical",
 )  # fmt: skip
 _CUMULATIVE = ("cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum")
-_SCATTERS = ("scatter", "scatter_add", "scatter_max", "scatter_min", "scatter_mul")
+_SCATTERS = (
+    "scatter", "scatter_add", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub",
+)  # fmt: skip
 _REDUCED = ("and", "or", "xor", "max", "min", "prod", "sum")
 
 
@@ -97,8 +99,10 @@ def _elementwise() -> Iterator[ExampleProgram]:
 
 
 def _shapes() -> Iterator[ExampleProgram]:
-    _, lax, _ = _import_jax()
+    _, lax, numpy = _import_jax()
     x = _abstract_array((2, 3))
+    yield ExampleProgram(lambda a, b: numpy.stack([a, b], axis=1), (x, x))
+    yield ExampleProgram(lambda a: numpy.unstack(a, axis=1), (x,))
     yield ExampleProgram(lambda a: lax.broadcast_in_dim(a, (4, 2, 3), (1, 2)), (x,))
     yield ExampleProgram(lambda a: lax.reshape(a, (6,)), (x,))
     yield ExampleProgram(lambda a: lax.squeeze(a, (0,)), (_abstract_array((1, 3)),))
@@ -233,6 +237,11 @@ def _linear_algebra() -> Iterator[ExampleProgram]:
         lax.linalg.householder_product, (square, _abstract_array((3,)))
     )
     yield ExampleProgram(lax.linalg.lu, (square,))
+    yield ExampleProgram(
+        lambda p: lax.linalg.lu_pivots_to_permutation(p, 3),
+        (_abstract_array((3,), "int32"),),
+    )
+    yield ExampleProgram(lax.linalg.symmetric_product, (square, square))
     yield ExampleProgram(lax.linalg.qr, (square,))
     yield ExampleProgram(lax.linalg.schur, (square,))
     yield ExampleProgram(lax.linalg.svd, (square,))
