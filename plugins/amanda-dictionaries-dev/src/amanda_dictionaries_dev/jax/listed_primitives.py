@@ -1,8 +1,8 @@
 """The primitives that JAX defines, printed as JSON by a process of its own.
 
-`jax.extend.core.primitives` lacks many, such as `stack` and `shard_map`, so these are the
-primitives in all modules that the public modules below load. In another process more
-modules may be loaded, so that the list would differ.
+`jax.extend.core.primitives` lacks many, such as `stack` and `shard_map`, so these are
+the primitives in all modules that the public modules below load. In another process
+more modules may be loaded, so that the list would differ.
 
 Pallas and cuDNN are left out: their primitives are in kernels of their own.
 """
@@ -54,4 +54,4 @@ if __name__ == "__main__":
             import_module(name)
         except ModuleNotFoundError:  # of another version of JAX
             continue
-    print(json.dumps(_loaded_primitives()))
+    json.dump(_loaded_primitives(), sys.stdout)

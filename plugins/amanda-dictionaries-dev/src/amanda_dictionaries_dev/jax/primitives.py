@@ -75,6 +75,7 @@ _BODIES: Final = {
     ("scatter-max", "update_jaxpr"): "(2, 1)",
     ("scatter-min", "update_jaxpr"): "(2, 1)",
     ("scatter-mul", "update_jaxpr"): "(2, 1)",
+    ("scatter-sub", "update_jaxpr"): "(2, 1)",
 }
 # Parameters that take more kinds of values than programs on one device show.
 _KIND_OVERRIDES: Final = {

@@ -26,12 +26,13 @@ _REALS = (
     "rem", "sub", "zeta",
 )  # fmt: skip
 _INTS = (
-    "bitwise_and", "bitwise_or", "bitwise_xor", "mulhi", "shift_left", "shift_right_arithmetic",
-    "shift_right_logical",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "mulhi", "shift_left",
+    "shift_right_arithmetic", "shift_right_logical",
 )  # fmt: skip
 _CUMULATIVE = ("cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum")
 _SCATTERS = (
-    "scatter", "scatter_add", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub",
+    "scatter", "scatter_add", "scatter_max", "scatter_min", "scatter_mul",
+    "scatter_sub",
 )  # fmt: skip
 _REDUCED = ("and", "or", "xor", "max", "min", "prod", "sum")
 

@@ -142,6 +142,32 @@ def shift_right_logical(a: Any, b: Any) -> Any:
     return ops.bitcast(ops.bitwise_right_shift(bits, count), dtype=a.dtype)
 
 
+def _by_total_order(name: str) -> Callable[..., Any]:
+    """A comparison of floats by sign and bits: -NaN < -inf < -0.0 < 0.0 < inf < NaN."""
+    operation = ops.OPS[name]
+
+    def rank_of(x: Any) -> Any:
+        if x.dtype.kind != "float":
+            return x
+        integer = np.dtype(f"int{x.dtype.bits}")
+        bits = ops.bitcast(x, dtype=str(integer))
+        flipped = ops.bitwise_xor(bits, np.array(np.iinfo(integer).max, integer))
+        return ops.where(ops.less(bits, np.zeros((), integer)), flipped, bits)
+
+    def read(a: Any, b: Any) -> Any:
+        return operation(rank_of(a), rank_of(b))
+
+    read.__name__ = f"{name}_by_total_order"
+    return read
+
+
+def polygamma(order: Any, x: Any) -> Any:
+    """NaN for an order that is no integer."""
+    whole = ops.floor(order)
+    made = ops.polygamma(ops.astype(whole, dtype="int64"), x)
+    return ops.where(ops.equal(order, whole), made, np.array(np.nan, x.dtype.numpy))
+
+
 def bitcast_convert_type(x: Any, *, new_dtype: Any) -> Any:
     return ops.bitcast(x, dtype=new_dtype)
 
@@ -157,6 +183,10 @@ READ: dict[str, Callable[..., Any]] = {
     "xor": _by_kind("logical_xor", "bitwise_xor"),
     "not": _by_kind("logical_not", "bitwise_invert"),
     "div": div,
+    "eq_to": _by_total_order("equal"),
+    "le_to": _by_total_order("less_equal"),
+    "lt_to": _by_total_order("less"),
+    "polygamma": polygamma,
     "integer_pow": integer_pow,
     "convert_element_type": convert,
     "select_n": select_n,

@@ -7,7 +7,7 @@ from math import prod
 from string import ascii_lowercase
 from typing import Any, Final
 
-from amanda_jax.formats.jaxprs.shapes import expect
+from amanda_jax.formats.jaxprs.shapes import expect, interleave
 from amanda_std import ops
 from amanda_std.backends import inverse_permutation
 from amanda_std.mappings import inline_body
@@ -77,9 +77,7 @@ def conv(
     out_sharding: Any = None,
 ) -> Any:  # fmt: skip
     del precision, out_sharding
-    expect(all(d == 1 for d in lhs_dilation), "the data is dilated")
     expect(batch_group_count == 1, "the batch is grouped")
-    expect(all(a >= 0 and b >= 0 for a, b in padding), "the data is cropped")
     accumulator = preferred_element_type
     expect(
         accumulator is None or accumulator == x.dtype,
@@ -87,6 +85,10 @@ def conv(
     )
     numbers = {key: tuple(order) for key, order in dimension_numbers.items()}
     x, w = _permute(x, numbers["lhs_spec"]), _permute(w, numbers["rhs_spec"])
+    for axis, dilation in enumerate(lhs_dilation, start=2):
+        x = interleave(x, axis, dilation - 1)
+    if any(n < 0 for pair in padding for n in pair):
+        x, padding = ops.pad(x, [(0, 0), (0, 0), *padding]), [(0, 0)] * len(padding)
     y = ops.conv(
         x,
         w,

@@ -58,6 +58,16 @@ def concatenate(*xs: Any, dimension: int) -> Any:
     return ops.concat(*xs, axis=dimension)
 
 
+def stack(*xs: Any, axis: int) -> Any:
+    return ops.stack(*xs, axis=axis)
+
+
+def unstack(x: Any, *, axis: int) -> Any:
+    count = int(x.type.shape[axis])
+    parts = ops.split(x, [1] * count, axis=axis, outputs=count)
+    return tuple(ops.squeeze(part, (axis,)) for part in parts)
+
+
 def slice_(
     x: Any, *, start_indices: Any, limit_indices: Any, strides: Any = None
 ) -> Any:
@@ -71,7 +81,8 @@ def split(x: Any, *, sizes: Any, axis: int) -> Any:
 
 
 def pad(x: Any, value: Any, *, padding_config: Any) -> Any:
-    expect(not any(row[2] for row in padding_config), "interior padding")
+    for axis, (_, _, between) in enumerate(padding_config):
+        x = interleave(x, axis, between, value)
     cut = [(max(-a, 0), max(-b, 0)) for a, b, _ in padding_config]
     if any(map(any, cut)):
         dims = list(x.type.shape)
@@ -79,6 +90,20 @@ def pad(x: Any, value: Any, *, padding_config: Any) -> Any:
         x = ops.slice(x, [a for a, _ in cut], ends, list(range(len(dims))))
     pads = [(max(a, 0), max(b, 0)) for a, b, _ in padding_config]
     return ops.pad(x, pads, value) if any(map(any, pads)) else x
+
+
+def interleave(x: Any, axis: int, count: int, value: Any = None) -> Any:
+    """`count` elements with a value, or 0, between any two along an axis."""
+    size = int(x.type.shape[axis])
+    if not count or not size:
+        return x
+    rank = x.ndim
+    wide = ops.expand_dims(x, (axis + 1,))
+    pads = [(0, count if i == axis + 1 else 0) for i in range(rank + 1)]
+    wide = ops.pad(wide, pads, value)
+    dims = [*x.type.shape]
+    dims[axis] = size * (count + 1)
+    return ops.slice(ops.reshape(wide, dims), [0], [dims[axis] - count], [axis])
 
 
 def iota(*, dtype: Any, shape: Any, dimension: int, sharding: Any = None) -> Any:
@@ -162,21 +187,10 @@ def gather(
     """Whole slices along one axis, as `x[i]` and `jnp.take` gather them.
 
     Indices out of bounds are clipped, filled, or guaranteed not to occur."""
-    del indices_are_sorted, unique_indices
-    numbers = dimension_numbers
-    collapsed = tuple(numbers["collapsed_slice_dims"])
+    del slice_sizes, indices_are_sorted, unique_indices
+    [axis] = dimension_numbers["collapsed_slice_dims"]
     dims = list(x.type.shape)
-    is_supported = (
-        len(collapsed) == 1 and tuple(numbers["start_index_map"]) == collapsed
-    )
-    is_supported = is_supported and not numbers["operand_batching_dims"]
-    expect(is_supported, "gathers along several axes at once")
-    [axis] = collapsed
-    whole = [1 if i == axis else n for i, n in enumerate(dims)]
-    expect(list(slice_sizes) == whole, "gathers parts of slices")
     count = indices.ndim - 1
-    positions = [i if i < axis else i + count for i in range(len(dims) - 1)]
-    expect(list(numbers["offset_dims"]) == positions, "its axes are in another order")
     index = ops.squeeze(indices, (count,))
     if mode not in ("CLIP", "FILL_OR_DROP"):
         return ops.gather(x, index, axis)
@@ -215,6 +229,8 @@ READ: Final[dict[str, Callable[..., Any]]] = {
     "rev": rev,
     "tile": tile,
     "concatenate": concatenate,
+    "stack": stack,
+    "unstack": unstack,
     "slice": slice_,
     "split": split,
     "pad": pad,
@@ -236,5 +252,4 @@ READ: Final[dict[str, Callable[..., Any]]] = {
     "cumlogsumexp": _cumulative("cumulative_logsumexp"),
     "sort": sort,
     "top_k": top_k,
-    "gather": gather,
 }

@@ -1,0 +1,148 @@
+"""Primitives that gather and scatter windows at computed places.
+
+A window is read or written by its positions in the operand as one row: the position of
+its first element, and the distances of the others from there, which are constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from amanda_jax.formats.jaxprs.shapes import expect, fill_value_of
+from amanda_jax.formats.jaxprs.shapes import gather as gather_along_axis
+from amanda_std import ops
+
+__all__ = ["READ"]
+
+
+class Windows(NamedTuple):
+    """The positions of windows: the axes of the indices, then those of the operand."""
+
+    positions: Any
+    is_valid: Any
+    """Whether a window is inside the operand; otherwise the nearest inside is meant."""
+    batch: int
+    """The number of axes of the indices."""
+
+    def choose(self, valid: Any, other: Any) -> Any:
+        """The first where a window is valid, else the other one."""
+        axes = tuple(range(self.batch, self.positions.ndim))
+        return ops.where(ops.expand_dims(self.is_valid, axes), valid, other)
+
+
+def find_windows(
+    dims: Sequence[int],
+    sizes: Sequence[int],
+    indices: Any,
+    axes: Sequence[int],
+    batching: Mapping[int, int],
+) -> Windows:
+    """Windows of these sizes, from indices into some axes of an operand.
+
+    `batching` has the axes of the indices that go with axes of the operand."""
+    expect(all(dims), "the operand is empty")
+    strides = [prod(dims[axis + 1 :]) for axis in range(len(dims))]
+    batch = indices.ndim - 1
+    index = ops.astype(indices, dtype="int64")
+    last = np.array([dims[axis] - sizes[axis] for axis in axes], "int64")
+    inside = ops.minimum(ops.maximum(index, np.zeros_like(last)), last)
+    steps = np.array([strides[axis] for axis in axes], "int64")
+    first = ops.sum(inside * steps, [-1])
+    for axis, index_axis in batching.items():
+        shape = [-1 if i == index_axis else 1 for i in range(batch)]
+        first = first + np.arange(dims[axis]).reshape(shape) * strides[axis]
+    grid = np.indices(sizes, dtype="int64")
+    distances = sum((g * s for g, s in zip(grid, strides, strict=True)), np.int64(0))
+    spread = ops.expand_dims(first, tuple(range(batch, batch + len(dims))))
+    is_valid = ops.all(ops.equal(index, inside), [-1])
+    return Windows(spread + distances, is_valid, batch)
+
+
+def gather(x: Any, indices: Any, **parameters: Any) -> Any:
+    """Whole slices along one axis, or windows by their positions."""
+    numbers = parameters["dimension_numbers"]
+    dims = list(x.type.shape)
+    sizes = [int(n) for n in parameters["slice_sizes"]]
+    if _is_along_axis(numbers, dims, sizes, indices.ndim - 1):
+        return gather_along_axis(x, indices, **parameters)
+    batched = numbers["operand_batching_dims"]
+    index_axes = numbers["start_indices_batching_dims"]
+    windows = find_windows(
+        dims, sizes, indices, numbers["start_index_map"],
+        dict(zip(batched, index_axes, strict=True)),
+    )  # fmt: skip
+    found = ops.gather(ops.reshape(x, [-1]), windows.positions, 0)
+    if parameters.get("mode") == "FILL_OR_DROP":
+        fill = fill_value_of(x.dtype, parameters.get("fill_value"))
+        found = windows.choose(found, fill)
+    dropped = {*numbers["collapsed_slice_dims"], *batched}
+    gone = [windows.batch + axis for axis in sorted(dropped)]
+    found = ops.squeeze(found, tuple(gone)) if gone else found
+    return _permute(found, _axes_in_result(numbers["offset_dims"], windows.batch))
+
+
+def _is_along_axis(
+    numbers: Mapping[str, Any], dims: Sequence[Any], sizes: Sequence[int], batch: int
+) -> bool:
+    """Whether it gathers whole slices along one axis, in the order of `x[i]`."""
+    collapsed = list(numbers["collapsed_slice_dims"])
+    if len(collapsed) != 1 or list(numbers["start_index_map"]) != collapsed:
+        return False
+    [axis] = collapsed
+    whole = [1 if i == axis else n for i, n in enumerate(dims)]
+    places = [i if i < axis else i + batch for i in range(len(dims) - 1)]
+    is_whole = sizes == whole and list(numbers["offset_dims"]) == places
+    return is_whole and not numbers["operand_batching_dims"]
+
+
+def _axes_in_result(window_axes: Sequence[int], batch: int) -> list[int]:
+    """For each axis of a result, its place among the batch axes, then the window's."""
+    rank = batch + len(window_axes)
+    order = iter(range(batch))
+    places = {axis: batch + i for i, axis in enumerate(window_axes)}
+    return [places[axis] if axis in places else next(order) for axis in range(rank)]
+
+
+def _permute(x: Any, order: Sequence[int]) -> Any:
+    perm = tuple(order)
+    return x if perm == tuple(range(len(perm))) else ops.transpose(x, perm=perm)
+
+
+def scatter(
+    x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any,
+    indices_are_sorted: Any = None, unique_indices: Any = None,
+    update_jaxpr: Any = None, update_consts: Any = None,
+) -> Any:  # fmt: skip
+    """Write windows; those that are not inside are left out, unless `mode` clips."""
+    del indices_are_sorted, unique_indices, update_consts
+    expect(update_jaxpr is None, "elements are updated by a function")
+    numbers = dimension_numbers
+    dims = list(x.type.shape)
+    window_axes = list(numbers["update_window_dims"])
+    batched = numbers["operand_batching_dims"]
+    inserted = {*numbers["inserted_window_dims"], *batched}
+    shape = list(updates.type.shape)
+    of_window = iter([shape[axis] for axis in window_axes])
+    sizes = [1 if axis in inserted else next(of_window) for axis in range(len(dims))]
+    windows = find_windows(
+        dims, sizes, indices, numbers["scatter_dims_to_operand_dims"],
+        dict(zip(batched, numbers["scatter_indices_batching_dims"], strict=True)),
+    )  # fmt: skip
+    is_scatter = [axis for axis in range(len(shape)) if axis not in window_axes]
+    row = ops.reshape(_permute(updates, [*is_scatter, *window_axes]), [-1])
+    count = prod(dims)
+    outside = np.array(count, "int64")
+    positions = windows.positions
+    flat = ops.reshape(x, [-1])
+    if mode != "CLIP":
+        positions = windows.choose(positions, outside)
+        flat = ops.pad(flat, [(0, 1)])
+    made = ops.scatter_elements(flat, ops.reshape(positions, [-1]), row, axis=0)
+    return ops.reshape(ops.slice(made, [0], [count], [0]), dims)
+
+
+READ: Final[dict[str, Callable[..., Any]]] = {"gather": gather, "scatter": scatter}
