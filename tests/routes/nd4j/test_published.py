@@ -118,6 +118,35 @@ def test_ops_of_a_declaration_that_gives_them_back_come_back_in_graphs(
     assert compared.total() > 4000
 
 
+def test_graphs_that_do_not_come_back_have_a_reason(
+    told: list[Verdict], frozen_data: Path, tensorflow: Dictionary
+) -> None:
+    """Each op that differs has a reported loss, or its declaration a reason."""
+    reasons = {each.name: each.why for each in told if not each.back}
+    counts: Counter[str] = Counter()
+    for name, graph in graphs(frozen_data).items():
+        there = TENSORFLOW.conversion(graph, ND4J)
+        if there.report.gaps:
+            counts["gaps"] += 1
+            continue
+        back = TENSORFLOW.conversion(there.graph, tensorflow.name, keep_foreign=True)
+        again = {op.name: op for op in back.graph.walk()}
+        losses = "; ".join(there.report.losses)
+        different = [
+            op
+            for op in graph.walk()
+            if op.own_namespace is None
+            and (
+                again[op.name].type != op.type
+                or _told(again[op.name], tensorflow) != _told(op, tensorflow)
+            )
+        ]
+        for op in different:
+            assert reasons.get(op.type or "") or f"op {op.name!r}: " in losses, name
+        counts["different" if different else "same"] += 1
+    assert counts == {"same": 608, "different": 294, "gaps": 20}
+
+
 def _told(op: Op, dictionary: Dictionary) -> tuple[Any, ...]:
     entry = dictionary[op.type or ""]
     attrs = {a.name: op.attrs.get(a.name, a.default) for a in entry.attrs}
