@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,9 @@ from amanda_jax.formats.stablehlo.isolated_parser import GRAPH, PROGRAM, TEXT
 
 _MEMORY: Final = 4 << 30
 _MEMORY_PER_BYTE: Final = 40
+_SECONDS: Final = 4
+"""Processor time; some damaged artifacts are parsed without end."""
+_SECONDS_PER_BYTE: Final = 2e-5
 
 
 def main() -> None:
@@ -38,6 +42,7 @@ def _answer(request: dict[str, str]) -> dict[str, Any]:
     folder, name = Path(request["folder"]), request["name"]
     content = (folder / PROGRAM).read_bytes()
     _limit_memory(_MEMORY + _MEMORY_PER_BYTE * len(content))
+    _limit_time(_SECONDS + _SECONDS_PER_BYTE * len(content))
     try:
         return _VERBS[request["verb"]](content, name, folder)
     except AmandaError as error:
@@ -49,6 +54,14 @@ def _answer(request: dict[str, str]) -> dict[str, Any]:
         return {
             "error": _fields(FormatError(f"{name} is no StableHLO program", got=got))
         }
+    finally:
+        _limit_time(0)
+
+
+def _limit_time(seconds: float) -> None:
+    """End the process by SIGPROF after this much processor time; 0: never."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def _limit_memory(size: int) -> None:
