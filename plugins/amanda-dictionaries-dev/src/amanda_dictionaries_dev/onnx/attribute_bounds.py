@@ -1,8 +1,7 @@
 """The bounds of integer attributes of ONNX, which its schemas state in prose, or not.
 
-Beyond them a model has no meaning, and runtimes compute with 32 bits or divide by the
-number: onnxruntime 1.32 ends the process with SIGFPE, SIGSEGV or SIGABRT for values of
-`blocksize`, `group`, `size` and others.
+Beyond them a model has no meaning, and runtimes compute with 32 bits, divide by the
+number, or loop as often: onnxruntime ends the process, or never ends.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ _SIZE: Final = (1, _INT32)
 _BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
     "blocksize": (1, 1 << 15), "dilations": _SIZE, "group": _SIZE,
     "hidden_size": _SIZE, "kernel_shape": _SIZE, "kv_num_heads": _COUNT,
+    "max_skip_count": (0, 1 << 15),
     "num_heads": _COUNT, "output_padding": _COUNT, "pads": (-_INT32, _INT32),
     "q_num_heads": _COUNT, "sample_size": _COUNT, "size": _SIZE, "strides": _SIZE,
 }  # fmt: skip
