@@ -175,7 +175,7 @@ def test_annotations_of_named_tuples_are_those_of_their_module() -> None:
 
 def test_unchecked_functions_are_called_as_they_are() -> None:
     """The inner loop of conversions calls functions without their checks."""
-    from amanda.argument_checks import unchecked
+    from amanda.argument_checks import without_checks
     from amanda.mapping import PlainSide
 
     class Own(PlainSide):
@@ -185,9 +185,9 @@ def test_unchecked_functions_are_called_as_they_are() -> None:
     side = PlainSide("mine", lambda type: None)
     with pytest.raises(amanda.errors.UsageError):
         side.signature(3)  # type: ignore[arg-type]
-    assert unchecked(side.signature)(3) is None  # type: ignore[arg-type]
+    assert without_checks(side.signature)(3) is None  # type: ignore[arg-type]
     with pytest.raises(KeyError):
-        unchecked(Own("mine", lambda _: None).signature)("x")
-    assert unchecked(len) is len
+        without_checks(Own("mine", lambda _: None).signature)("x")
+    assert without_checks(len) is len
     add = amanda.Graph.add
-    assert unchecked(add) is getattr(add, "__wrapped__", add)
+    assert without_checks(add) is getattr(add, "__wrapped__", add)

@@ -33,7 +33,7 @@ __all__ = [
     "check_arguments",
     "check_member",
     "checks_itself",
-    "unchecked",
+    "without_checks",
 ]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -75,12 +75,12 @@ def argument_check(function: Callable[..., Any], *late: str) -> Callable[..., No
     return _Signature(function, who, 1, late).check
 
 
-def unchecked(function: _Function) -> _Function:
+def without_checks(function: _Function) -> _Function:
     """A function or a bound method without the check, for loops over the ops of a graph
     that pass it what is of the right kind by construction."""
     found: Any = function
     if inspect.ismethod(found):
-        return types.MethodType(unchecked(found.__func__), found.__self__)  # type: ignore[return-value]
+        return types.MethodType(without_checks(found.__func__), found.__self__)  # type: ignore[return-value]
     return getattr(found, "__wrapped__", found) if hasattr(found, _MARK) else found  # type: ignore[no-any-return]
 
 

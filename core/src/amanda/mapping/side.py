@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
-from amanda.argument_checks import unchecked
+from amanda.argument_checks import without_checks
 from amanda.dictionary import REQUIRED, Signature, add_op
 from amanda.errors import AmandaError, Undecided, UsageError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
@@ -34,7 +34,7 @@ __all__ = [
     "rule_op_type",
 ]
 
-_add_op = unchecked(add_op)
+_add_op = without_checks(add_op)
 MAX_CONTENT: Final = 1 << 16
 """The most elements of a constant whose content rules can read."""
 
@@ -240,7 +240,7 @@ class PlainSide:
         self.integers = integers
         self._signature = signature
         self._known: dict[str, Signature | None] = {}
-        self._signature_of = unchecked(self.signature)
+        self._signature_of = without_checks(self.signature)
 
     @classmethod
     def of(cls, dictionary: Dictionary, **more: Any) -> Self:

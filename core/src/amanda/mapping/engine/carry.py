@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from amanda.argument_checks import unchecked
+from amanda.argument_checks import without_checks
 from amanda.graph import (
     Graph,
     Op,
@@ -31,7 +31,7 @@ __all__ = [
     "start_graph",
 ]
 
-_held_attributes = unchecked(held_attributes)
+_held_attributes = without_checks(held_attributes)
 PortMap: TypeAlias = "Mapping[OutputPort, OutputPort]"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from amanda.argument_checks import unchecked
+from amanda.argument_checks import without_checks
 from amanda.errors import AmandaError, InternalError, PluginBrokenError, Undecided
 from amanda.graph import CORE, Graph, Op, OutputPort, Parameter, Provenance
 from amanda.mapping.engine.carry import (
@@ -79,7 +79,7 @@ class ConversionRun:
     ) -> None:
         self.program = program
         self.target = program.target
-        self.build = unchecked(self.target.build)
+        self.build = without_checks(self.target.build)
         self.keep_foreign = keep_foreign
         self.gap_met = gap_met
         self.report = Report(program.source.name, program.target.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from amanda.argument_checks import unchecked
+from amanda.argument_checks import without_checks
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.mapping.engine.compiled_rule import (
     AnswerQuestion,
@@ -271,7 +271,7 @@ class _EmitterCompiler:
     def _compile_part(self, part: TermPart) -> Fetch:
         match part:
             case LensTerm():
-                forth = unchecked(self.lenses[part.lens].forth)
+                forth = without_checks(self.lenses[part.lens].forth)
                 inner = self._compile_part(part.inner)
                 context = [compile_fetch(c, self.matcher.slots) for c in part.context]
                 if not context:
