@@ -59,7 +59,7 @@ def command(file: str, *, form: str | None, against: str | None) -> Answer:
             }
             for problem in found.problems
         ],
-        "without_checks": found.unchecked,
+        "unchecked": found.unchecked,
     }
     return Answer(
         data, _problem_lines(dictionary, found), exit_code=int(bool(found.problems))
