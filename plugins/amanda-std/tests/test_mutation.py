@@ -33,9 +33,9 @@ def mutate():
 def test_samples_detect_wrong_definitions_and_kernels(mutate, table):
     outcome = mutate.run_mutants(table, every=SLICES[table])
     assert outcome.caught > 10
-    assert outcome.share >= mutate.LEAST[table] - 0.05, [
-        str(m) for m in outcome.survived
-    ]
+    least, count = mutate.LEAST[table], outcome.caught + len(outcome.survived)
+    noise = 3 * (least * (1 - least) / count) ** 0.5  # of a slice, for a share
+    assert outcome.share >= least - noise, [str(m) for m in outcome.survived]
 
 
 def test_kernels_are_altered_and_put_back(mutate):
