@@ -117,12 +117,19 @@ class _Writer:
 
     def write(self) -> MessageChunks:
         root, facts = self.root, GRAPH_RECORDS.of(self.root)
-        if root.parameters or root.results or root.entries:
-            self.nodes.problems.append("a GraphDef has no inputs, results and entries")
-        if not root.ops and not root.functions:
+        if root.entries:
+            self.nodes.problems.append("a GraphDef has no entries (signatures)")
+        if not (root.ops or root.functions or root.parameters):
             self.nodes.problems.append("there are no ops in it")
         spelling = Spelling(node_names(root).__getitem__)
-        out = self.nodes.write_nodes(root, SCHEMA.tag("GraphDef", "node"), spelling)
+        tag = SCHEMA.tag("GraphDef", "node")
+        out = self.nodes.write_placeholders(root, tag)
+        nodes = self.nodes.write_nodes(root, tag, spelling)
+        out.parts += nodes.parts
+        out.size += nodes.size
+        nodes = self.nodes.write_results(root, tag, spelling)
+        out.parts += nodes.parts
+        out.size += nodes.size
         library = MessageChunks()
         for name, function in root.functions.items():
             library.append_message(

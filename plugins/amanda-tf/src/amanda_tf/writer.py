@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from amanda.errors import AmandaError, FormatError
 from amanda.formatkit import MessageChunks
 from amanda.graph import CONSTANT, CORE, Graph, Op
 from amanda.tensors import Tensor
+from amanda.types import Shape, TensorType
 from amanda_tf.attributes import attribute_chunks
+from amanda_tf.derived_attributes import element_type
 from amanda_tf.messages import GRAPH_RECORDS, NODE_RECORDS, SCHEMA
 from amanda_tf.references import Spelling, parse_reference
 
@@ -38,6 +42,43 @@ class NodeWriter:
         for op in ops:
             with self.problem_of(op):
                 out.append_message(tag, self._node(op, spelling))
+        return out
+
+    def write_placeholders(self, graph: Graph, tag: bytes) -> MessageChunks:
+        """The parameters of a root graph."""
+        out = MessageChunks()
+        for port in graph.parameters:
+            with self.problem_of(graph):
+                type = port.type
+                dtype = element_type(type)
+                if dtype is None or not port.name:
+                    raise FormatError("an input without a name or an element type")
+                shape = type.shape if isinstance(type, TensorType) else Shape(None)
+                attrs = {"dtype": dtype, "shape": shape}
+                out.append_message(
+                    tag, _plain_node(port.name, "Placeholder", [], attrs)
+                )
+        return out
+
+    def write_results(
+        self, graph: Graph, tag: bytes, spelling: Spelling
+    ) -> MessageChunks:
+        """Identity for each result of a root graph that is no op of its name."""
+        out = MessageChunks()
+        for port, value in zip(graph.outputs, graph.results, strict=True):
+            with self.problem_of(graph):
+                text = spelling.value(value, graph)
+                if not port.name or value is None or text == port.name:
+                    continue
+                dtype = element_type(value.type)
+                if dtype is None:
+                    raise FormatError(
+                        "a result of an unknown element type", who=port.name
+                    )
+                attrs = {"T": dtype}
+                out.append_message(
+                    tag, _plain_node(port.name, "Identity", [text], attrs)
+                )
         return out
 
     @contextmanager
@@ -86,14 +127,42 @@ class NodeWriter:
         return out
 
 
+def _plain_node(
+    name: str, kind: str, inputs: list[str], attrs: Mapping[str, Any]
+) -> MessageChunks:
+    writer = SCHEMA.writer("NodeDef").put("name", name).put("op", kind)
+    out = MessageChunks(writer.put_all("input", inputs).done())
+    for key, value in attrs.items():
+        entry = MessageChunks(SCHEMA.writer("NodeDef.AttrEntry").put("key", key).done())
+        entry.append_message(
+            SCHEMA.tag("NodeDef.AttrEntry", "value"), attribute_chunks(value, {})
+        )
+        out.append_message(SCHEMA.tag("NodeDef", "attr"), entry)
+    return out
+
+
+_VALID_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+
+
 def node_names(graph: Graph) -> dict[Op, str]:
-    """The name of every op; a new one where it has none."""
-    names = {}
+    """The name of every op; a new one where it has none, or not a valid one.
+
+    Inputs and results of a root graph keep their names.
+    """
+    names: dict[Op, str] = {}
+    used = {port.name for port in graph.parameters if port.name}
+    for port, value in zip(graph.outputs, graph.results, strict=True):
+        if port.name and (value is None or value.op.name != port.name or value.index):
+            used.add(port.name)
     count = 0
     for op in graph:
-        name = op.name
-        while not name or (name != op.name and name in graph):
-            name, count = f"{op.type}_{count}", count + 1
+        name = op.name or f"{op.type}_{count}"
+        if not _VALID_NAME.fullmatch(name):
+            name = "n" + re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", name)
+        stem = name
+        while name in used or (name != op.name and name in graph):
+            name, count = f"{stem}_{count}", count + 1
+        used.add(name)
         names[op] = name
     return names
 
