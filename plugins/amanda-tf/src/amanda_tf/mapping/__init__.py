@@ -1,0 +1,26 @@
+"""The mapping between TensorFlow and the hub, both ways.
+
+side.py            TensorFlow as one side of mappings: placeholders, results
+static_values.py   what mapping functions know of values
+
+Each sub-package is one theme: its rules (`*.rules`) are ops that correspond one to one,
+and patterns; `read_*.py` and `write_*.py` are functions from and to TensorFlow, for ops
+whose arguments decide what is built.
+"""
+
+from __future__ import annotations
+
+from amanda.mapping import HubMapping
+from amanda_tf.mapping.control.write_control import DEFINITIONS
+from amanda_tf.mapping.side import tensorflow_side
+
+__all__ = ["MAPPING"]
+
+MAPPING = HubMapping(
+    "tensorflow-std",
+    "amanda/tensorflow",
+    side=tensorflow_side,
+    package=__name__,
+    definitions=DEFINITIONS,
+)
+"""The entry `tensorflow-std` of `amanda.mappings`."""

@@ -1,0 +1,1 @@
+"""TensorArray and TensorList, as one tensor with an axis for the elements."""

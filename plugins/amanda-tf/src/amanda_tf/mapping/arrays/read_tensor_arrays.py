@@ -1,0 +1,193 @@
+"""From TensorFlow: TensorArray, whose flow is the array, and TensorList."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.types import Shape
+from amanda_std import ops
+from amanda_tf.mapping.arrays.stacked_array import (
+    array_length,
+    concat_elements,
+    empty_array,
+    gather_elements,
+    read_element,
+    scatter_elements,
+    split_elements,
+    with_element_type,
+    write_element,
+)
+from amanda_tf.mapping.static_values import cast_to, known_content
+
+__all__ = ["READ"]
+
+
+def read_tensor_array(
+    size: Any, *, dtype: Any, element_shape: Any = None, **_unused: Any
+) -> Any:
+    """The handle (nothing uses it) and the flow."""
+    array = empty_array(size, dtype, element_shape)
+    return array, array
+
+
+def read_write(handle: Any, at: Any, value: Any, flow: Any) -> Any:
+    del handle
+    return write_element(flow, at, value)
+
+
+def read_read(handle: Any, at: Any, flow: Any, *, dtype: Any) -> Any:
+    del handle
+    return read_element(flow, at, dtype)
+
+
+def read_gather(
+    handle: Any, indices: Any, flow: Any, *, dtype: Any, element_shape: Any = None
+) -> Any:
+    del handle, dtype, element_shape
+    return gather_elements(flow, indices)
+
+
+def read_scatter(handle: Any, indices: Any, values: Any, flow: Any) -> Any:
+    del handle
+    return scatter_elements(flow, indices, values)
+
+
+def read_size(handle: Any, flow: Any) -> Any:
+    del handle
+    return cast_to(array_length(flow), "int32")
+
+
+def read_concat(
+    handle: Any, flow: Any, *, dtype: Any, element_shape_except0: Any = None
+) -> Any:
+    del handle, dtype, element_shape_except0
+    return concat_elements(flow)
+
+
+def read_split(handle: Any, values: Any, lengths: Any, flow: Any) -> Any:
+    del handle, flow
+    return split_elements(values, lengths)
+
+
+def read_close(handle: Any) -> Any:
+    del handle
+    return ()
+
+
+# -- TensorList ------------------------------------------------------------------------
+
+
+def _shape_of_elements(shape: Any) -> Shape | None:
+    """A shape given by a vector; None where it is not known, or a scalar."""
+    found = known_content(shape)
+    if not isinstance(found, list) or any(n < 0 for n in found):
+        return None
+    return Shape(found)
+
+
+def read_list_reserve(shape: Any, count: Any, *, element_dtype: Any,
+                      shape_type: Any = None) -> Any:  # fmt: skip
+    del shape_type
+    return empty_array(count, element_dtype, _shape_of_elements(shape))
+
+
+def read_list_empty(shape: Any, most: Any, *, element_dtype: Any,
+                    shape_type: Any = None) -> Any:  # fmt: skip
+    del most, shape_type
+    known = _shape_of_elements(shape)
+    dims = [int(d) for d in known] if known is not None else [0]
+    return ops.zeros([0, *dims], dtype=element_dtype)
+
+
+def read_list_from_tensor(x: Any, shape: Any, **_unused: Any) -> Any:
+    del shape
+    return ops.identity(x)
+
+
+def read_list_stack(array: Any, shape: Any, *, element_dtype: Any,
+                    num_elements: int = -1) -> Any:  # fmt: skip
+    del shape, element_dtype, num_elements
+    return ops.identity(array)
+
+
+def read_list_get(array: Any, at: Any, shape: Any, *, element_dtype: Any) -> Any:
+    del shape
+    return read_element(array, at, element_dtype)
+
+
+def read_list_set(array: Any, at: Any, item: Any, **_unused: Any) -> Any:
+    return write_element(array, at, item)
+
+
+def read_list_length(array: Any) -> Any:
+    return cast_to(array_length(array), "int32")
+
+
+def read_list_push(array: Any, item: Any, *, element_dtype: Any) -> Any:
+    del element_dtype
+    array = with_element_type(array, item)
+    return ops.concat(array, ops.expand_dims(item, [0]), axis=0)
+
+
+def read_list_pop(array: Any, shape: Any, *, element_dtype: Any) -> Any:
+    del shape, element_dtype
+    rest = ops.slice_(array, [0], [-1], [0])
+    return rest, ops.gather(array, np.asarray(-1), axis=0)
+
+
+def read_list_gather(array: Any, indices: Any, shape: Any, *,
+                     element_dtype: Any) -> Any:  # fmt: skip
+    del shape, element_dtype
+    return gather_elements(array, indices)
+
+
+def read_list_scatter(x: Any, indices: Any, shape: Any, *, element_dtype: Any,
+                      shape_type: Any = None) -> Any:  # fmt: skip
+    del shape, shape_type
+    found = known_content(indices)
+    size = np.int32(max(found) + 1 if found else 0)
+    array = ops.zeros([int(size), 0], dtype=element_dtype)
+    return scatter_elements(array, indices, x)
+
+
+def read_list_concat(
+    array: Any, *_: Any, element_dtype: Any, element_shape: Any = None,
+    shape_type: Any = None,
+) -> Any:  # fmt: skip
+    del element_dtype, element_shape, shape_type
+    return concat_elements(array)
+
+
+def read_list_concat_lists(a: Any, b: Any, *, element_dtype: Any) -> Any:
+    del element_dtype
+    return ops.concat(a, b, axis=0)
+
+
+READ: dict[str, Any] = {
+    "TensorListReserve": read_list_reserve,
+    "EmptyTensorList": read_list_empty,
+    "TensorListFromTensor": read_list_from_tensor,
+    "TensorListStack": read_list_stack,
+    "TensorListGetItem": read_list_get,
+    "TensorListSetItem": read_list_set,
+    "TensorListLength": read_list_length,
+    "TensorListPushBack": read_list_push,
+    "TensorListPopBack": read_list_pop,
+    "TensorListGather": read_list_gather,
+    "TensorListScatterV2": read_list_scatter,
+    "TensorListScatter": read_list_scatter,
+    "TensorListConcatV2": read_list_concat,
+    "TensorListConcat": read_list_concat,
+    "TensorListConcatLists": read_list_concat_lists,
+    **{
+        f"TensorArray{name}{version}": function
+        for version in ("V2", "V3")
+        for name, function in (
+            ("", read_tensor_array), ("Write", read_write), ("Read", read_read),
+            ("Gather", read_gather), ("Scatter", read_scatter), ("Size", read_size),
+            ("Concat", read_concat), ("Split", read_split), ("Close", read_close),
+        )
+    },
+}  # fmt: skip

@@ -1,0 +1,186 @@
+"""Arrays of tensors as one tensor, whose first axis counts the elements.
+
+The value of a TensorList, and the flow of a TensorArray (which orders its accesses), is
+that tensor. An array whose element shape is not known yet has elements of shape [0]:
+the first write decides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.graph import Graph
+from amanda.types import SequenceType, Shape, TensorType
+from amanda_std import ops
+from amanda_tf.mapping.static_values import (
+    expect,
+    known_content,
+    known_scalar,
+    rank_of,
+)
+
+__all__ = [
+    "array_length",
+    "concat_elements",
+    "empty_array",
+    "gather_elements",
+    "is_open",
+    "is_open_type",
+    "with_shape",
+    "written_type",
+    "read_element",
+    "scatter_elements",
+    "split_elements",
+    "with_element_type",
+    "write_element",
+]
+
+
+def empty_array(size: Any, dtype: Any, element_shape: Any) -> Any:
+    """An array of zeros; open where the shape of its elements is not known."""
+    known = isinstance(element_shape, Shape) and element_shape.is_static
+    dims = [int(d) for d in element_shape] if known else [0]
+    count = known_scalar(size)
+    if count is not None:
+        return ops.zeros([int(count), *dims], dtype=dtype)
+    first = ops.reshape(ops.astype(size, dtype="int64"), [1])
+    shape = ops.concat(first, np.array(dims, "int64"))
+    return ops.full(shape, np.zeros((), str(dtype)))
+
+
+def is_open(array: Any) -> bool:
+    """Whether the shape of the elements is not known yet."""
+    return is_open_type(array.type)
+
+
+def is_open_type(type: TensorType) -> bool:
+    """Whether arrays of a type have elements whose shape is not known yet."""
+    shape = type.shape
+    return bool(shape.has_rank and shape.rank == 2 and shape.dims[1] == 0)
+
+
+def with_element_type(array: Any, element: Any) -> Any:
+    """The array, with zeros like this element where it is open."""
+    if not is_open(array) or element.type.shape.dims == (0,):
+        return array
+    return with_shape(array, ops.shape_of(element))
+
+
+def with_shape(array: Any, shape: Any) -> Any:
+    """Zeros of an element shape, as many as the array has elements."""
+    whole = ops.concat(ops.slice_(ops.shape_of(array), [0], [1]), shape)
+    known = known_content(whole)
+    zero = ops.number_like(array, value=0)
+    return ops.full(whole if known is None else known, zero)
+
+
+def written_type(body: Graph, index: int) -> TensorType | None:
+    """The type of the elements that a loop's body writes to its array `index`."""
+    value, start = body.results[index], body.parameters[index]
+    while value is not None and value is not start:
+        op = value.op
+        if op.type == "scatter_nd" and op.inputs[2] is not None:
+            rows = op.inputs[2].type
+            if not isinstance(rows, TensorType) or not rows.shape.has_rank:
+                return None
+            return TensorType(rows.dtype, rows.shape.dims[1:])
+        value = op.inputs[0] if op.inputs else None
+    return None
+
+
+def write_element(array: Any, at: Any, element: Any) -> Any:
+    """The array with another element at a place; it grows where that is beyond."""
+    array = with_element_type(array, element)
+    shape = array.type.shape
+    place, size = known_scalar(at), shape.dims[0] if shape.has_rank else None
+    if place is not None and isinstance(size, int) and place >= size:
+        array = ops.pad(array, [[0, int(place) + 1 - size]], None, [0])
+    rows = ops.reshape(ops.astype(at, dtype="int64"), [1, 1])
+    return ops.scatter_nd(array, rows, ops.expand_dims(element, [0]))
+
+
+def read_element(array: Any, at: Any, dtype: Any = None) -> Any:
+    del dtype
+    if isinstance(array.type, SequenceType):
+        return ops.sequence_at(array, ops.astype(at, dtype="int64"))
+    return ops.gather(array, at, axis=0)
+
+
+def array_length(array: Any) -> Any:
+    if isinstance(array.type, SequenceType):
+        return ops.sequence_length(array)
+    return ops.reshape(ops.slice_(ops.shape_of(array), [0], [1]), [])
+
+
+def gather_elements(array: Any, indices: Any) -> Any:
+    """Elements stacked, in the order of indices."""
+    if _counts_up(indices, array.type.shape.dims[0]):
+        return ops.identity(array)
+    return ops.gather(array, indices, axis=0)
+
+
+def scatter_elements(array: Any, indices: Any, values: Any) -> Any:
+    """The array with the rows of a tensor as elements at these indices."""
+    if _counts_up(indices, values.type.shape.dims[0]) and (
+        is_open(array) or array.type.shape.dims[0] == values.type.shape.dims[0]
+    ):
+        return ops.identity(values)
+    found = known_content(indices)
+    if is_open(array):
+        size = array.type.shape.dims[0]
+        if found and isinstance(size, int) and max(found) >= size:
+            array = ops.zeros([max(found) + 1, 0], dtype=array.dtype)
+        array = with_element_type(array, ops.gather(values, np.asarray(0), axis=0))
+    elif found and max(found) >= int(array.type.shape.dims[0]):
+        more = max(found) + 1 - int(array.type.shape.dims[0])
+        array = ops.pad(array, [[0, more]], None, [0])
+    at = ops.expand_dims(ops.astype(indices, dtype="int64"), [1])
+    return ops.scatter_nd(array, at, values)
+
+
+def _counts_up(indices: Any, size: Any) -> bool:
+    """Whether indices are 0, 1, ... up to a size."""
+    if not indices.type.shape.has_rank or indices.type.shape.dims != (size,):
+        return False
+    found = known_content(indices)
+    if found is not None:
+        return bool(found == list(range(len(found))))
+    op = indices.port.op
+    return bool(op.type == "range" and _is_plain_range(op))
+
+
+def _is_plain_range(op: Any) -> bool:
+    from amanda.mapping import constant_of
+
+    start, _, step = op.inputs
+    ends = [constant_of(v) for v in (start, step)]
+    return [None if e is None else int(e.numpy()) for e in ends] == [0, 1]
+
+
+def concat_elements(array: Any) -> tuple[Any, Any]:
+    """The elements joined along their first axis, and the length of each."""
+    expect(rank_of(array) > 1, "elements of an unknown shape")
+    dims = array.type.shape.dims
+    tail = ops.slice_(ops.shape_of(array), [2], [2**31])
+    shape = ops.concat(np.array([-1], "int64"), tail)
+    known = known_content(shape)
+    joined = ops.reshape(array, shape if known is None else known)
+    if isinstance(dims[0], int) and isinstance(dims[1], int):
+        return joined, np.full(dims[0], dims[1], "int64")
+    both = ops.slice_(ops.shape_of(array), [0], [2])
+    count, size = ops.split(both, axis=0, outputs=2)
+    return joined, ops.full(count, ops.reshape(size, []))
+
+
+def split_elements(values: Any, lengths: Any) -> Any:
+    """Parts of a tensor as elements; a sequence where they differ in length."""
+    found = known_content(lengths)
+    if found is None or len(set(found)) > 1:
+        return ops.split_to_sequence(values, lengths if found is None else found)
+    tail = ops.slice_(ops.shape_of(values), [1], [2**31])
+    size = found[0] if found else 0
+    shape = ops.concat(np.array([len(found), size], "int64"), tail)
+    known = known_content(shape)
+    return ops.reshape(values, shape if known is None else known)

@@ -1,0 +1,143 @@
+"""From TensorFlow: control flow by bodies, and effects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.mapping import Decline, constant_of
+from amanda.types import TensorType
+from amanda_std import ops
+from amanda_std.mappings import inline_body
+from amanda_tf.mapping.arrays.stacked_array import is_open, with_shape, written_type
+from amanda_tf.mapping.static_values import expect, known_content
+
+__all__ = ["READ"]
+
+
+def read_identity_n(*xs: Any) -> Any:
+    return tuple(ops.identity(x) for x in xs)
+
+
+def read_assert(condition: Any, *shown: Any, summarize: int = 3) -> Any:
+    """Strings that are constant become the message."""
+    del summarize
+    texts, values = [], []
+    for value in shown:
+        tensor = constant_of(value.port)
+        if tensor is not None and str(tensor.dtype) == "string":
+            found = known_content(value)
+            texts += [_text(t) for t in (found if isinstance(found, list) else [found])]
+        else:
+            values.append(value)
+    check = ops.assert_
+    check(condition, *values, message=" ".join(texts))
+    return ()
+
+
+def _text(text: Any) -> str:
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+
+
+def read_if(
+    condition: Any, *xs: Any, then_branch: Any, else_branch: Any, Tout: Any = None,  # noqa: N803
+    output_shapes: Any = None,
+) -> Any:  # fmt: skip
+    del Tout, output_shapes
+    return tuple(
+        ops.if_(
+            _truth(condition),
+            lambda *v: inline_body(then_branch, v),
+            lambda *v: inline_body(else_branch, v),
+            *xs,
+        )
+    )
+
+
+def _truth(condition: Any) -> Any:
+    """Whether a scalar is not zero, or a tensor not empty."""
+    if condition.dtype.kind == "bool":
+        return ops.reshape(condition, [])
+    if condition.type.shape.rank:
+        return ops.greater(ops.size(condition), np.int64(0))
+    return ops.not_equal(condition, ops.number_like(condition, value=0))
+
+
+def read_while(
+    *xs: Any, cond: Any, body: Any, output_shapes: Any = None,
+    parallel_iterations: int = 10,
+) -> Any:  # fmt: skip
+    del output_shapes, parallel_iterations
+    _expect_same_shapes(body)
+    xs = _with_known_elements(xs, body)
+    return tuple(
+        ops.while_(
+            lambda *v: _truth(inline_body(cond, v)[0]),
+            lambda *v: inline_body(body, v),
+            *xs,
+        )
+    )
+
+
+def _expect_same_shapes(body: Any) -> None:
+    """Decline loops whose variables change their shape: types in the body are wrong."""
+    for port, value in zip(body.parameters, body.results, strict=True):
+        types = port.type, None if value is None else value.type
+        if not all(isinstance(t, TensorType) and t.shape.has_rank for t in types):
+            continue
+        dims = [t.shape.dims for t in types if isinstance(t, TensorType)]
+        expect(
+            len(dims[0]) == len(dims[1]) and all(map(_may_be_equal, *dims)),
+            f"a variable of the loop changes its shape from {types[0]} to {types[1]}",
+        )
+
+
+def _may_be_equal(a: Any, b: Any) -> bool:
+    return not (isinstance(a, int) and isinstance(b, int)) or a == b
+
+
+def _with_known_elements(xs: tuple[Any, ...], body: Any) -> tuple[Any, ...]:
+    """The initial values of a loop, arrays with the elements that its body writes."""
+    return tuple(_with_known_element(x, xs, body, i) for i, x in enumerate(xs))
+
+
+def _with_known_element(x: Any, xs: tuple[Any, ...], body: Any, index: int) -> Any:
+    if not (is_tensor(x) and is_open(x)):
+        return x
+    element = written_type(body, index)
+    if element is None:
+        return x
+    return with_shape(x, _shape_value(element.shape.dims, xs))
+
+
+def _shape_value(dims: tuple[Any, ...], xs: tuple[Any, ...]) -> Any:
+    """Dims as a vector, symbols among them taken from values that have them."""
+    if all(isinstance(d, int) for d in dims):
+        return np.array(dims, "int64")
+    return ops.stack(*(_dim_value(d, xs) for d in dims))
+
+
+def _dim_value(dim: Any, xs: tuple[Any, ...]) -> Any:
+    if isinstance(dim, int):
+        return np.int64(dim)
+    for x in xs:
+        if is_tensor(x) and x.type.shape.has_rank:
+            for axis, own in enumerate(x.type.shape.dims):
+                if own == dim:
+                    return ops.dim(x, axis=axis)
+    raise Decline(f"the shape of an array's elements: no input has the size {dim}")
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value.type, TensorType)
+
+
+READ: dict[str, Any] = {
+    "IdentityN": read_identity_n,
+    "Assert": read_assert,
+    "If": read_if,
+    "StatelessIf": read_if,
+    "While": read_while,
+    "StatelessWhile": read_while,
+}

@@ -1,0 +1,90 @@
+"""From TensorFlow: elementwise ops whose arguments decide what is built."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from amanda.mapping import Decline
+from amanda_std import ops
+from amanda_tf.mapping.static_values import expect, rank_of
+
+__all__ = ["READ"]
+
+
+def read_select(condition: Any, a: Any, b: Any) -> Any:
+    """A vector condition selects rows."""
+    rank, whole = rank_of(condition), rank_of(a)
+    if rank == 1 and whole > 1:
+        condition = ops.expand_dims(condition, list(range(1, whole)))
+    else:
+        expect(rank in (0, whole), f"a condition of rank {rank}, data of rank {whole}")
+    return ops.where(condition, a, b)
+
+
+def read_add_n(*xs: Any) -> Any:
+    return reduce(ops.add, xs)
+
+
+def read_accumulate_n(*xs: Any, shape: Any = None) -> Any:  # noqa: ARG001
+    return reduce(ops.add, xs)
+
+
+def read_cast(x: Any, *, DstT: Any, Truncate: bool = False) -> Any:  # noqa: N803
+    expect(not Truncate or DstT.kind != "float", "Truncate of floats is not supported")
+    return ops.astype(x, dtype=DstT)
+
+
+def read_bitcast(x: Any, *, type: Any) -> Any:
+    """A larger element becomes several along a new last axis, and the reverse."""
+    old, new = _bytes_of(x.dtype), _bytes_of(type)
+    if old == new:
+        return ops.bitcast(x, dtype=type)
+    return ops.bitcast(x, dtype=type)
+
+
+def _bytes_of(dtype: Any) -> int:
+    if str(dtype) == "bool" or dtype.kind == "string":
+        raise Decline(f"no bitcast from or to {dtype}")
+    return np.dtype(str(dtype)).itemsize if hasattr(np, str(dtype)) else 2
+
+
+def read_mul_no_nan(a: Any, b: Any) -> Any:
+    return ops.where(
+        ops.equal(b, ops.number_like(b, value=0)), ops.zeros_like(b), a * b
+    )
+
+
+def read_approximate_equal(a: Any, b: Any, *, tolerance: float = 1e-5) -> Any:
+    return ops.less(ops.abs(a - b), ops.number_like(a, value=tolerance))
+
+
+def read_div_no_nan(a: Any, b: Any) -> Any:
+    zero = ops.number_like(b, value=0)
+    return ops.where(ops.equal(b, zero), ops.zeros_like(a * b), a / b)
+
+
+def read_sign(x: Any) -> Any:
+    """The sign of a complex number is that number with magnitude 1."""
+    size = ops.modulus(x)
+    return ops.where(ops.equal(size, 0), x, x / ops.complex(size, ops.zeros_like(size)))
+
+
+def read_population_count(x: Any) -> Any:
+    return ops.astype(ops.popcount(x), dtype="uint8")
+
+
+READ: dict[str, Any] = {
+    "Select": read_select,
+    "AddN": read_add_n,
+    "AccumulateNV2": read_accumulate_n,
+    "Cast": read_cast,
+    "Bitcast": read_bitcast,
+    "MulNoNan": read_mul_no_nan,
+    "ApproximateEqual": read_approximate_equal,
+    "DivNoNan": read_div_no_nan,
+    "Sign": read_sign,
+    "PopulationCount": read_population_count,
+}

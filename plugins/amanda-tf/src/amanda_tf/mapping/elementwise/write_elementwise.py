@@ -1,0 +1,60 @@
+"""To TensorFlow: shifts by any number of bits, and functions of several ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amanda_tf.mapping.operands import dtype_of, scalar_like
+
+__all__ = ["WRITE"]
+
+
+def write_left_shift(o: Any, a: Any, b: Any) -> Any:
+    """0 for shifts by all bits or more, or by negative numbers."""
+    return o.SelectV2(_in_range(o, a, b), o.LeftShift(a, b), scalar_like(0, a))
+
+
+def write_right_shift(o: Any, a: Any, b: Any) -> Any:
+    """All sign bits for shifts by all bits or more, or by negative numbers."""
+    most = scalar_like(dtype_of(a).bits - 1, a)
+    sign = o.RightShift(a, most)
+    rest = sign if dtype_of(a).kind == "int" else scalar_like(0, a)
+    return o.SelectV2(_in_range(o, a, b), o.RightShift(a, b), rest)
+
+
+def _in_range(o: Any, a: Any, b: Any) -> Any:
+    below = o.Less(b, scalar_like(dtype_of(a).bits, a))
+    return o.LogicalAnd(o.GreaterEqual(b, scalar_like(0, a)), below)
+
+
+def write_cbrt(o: Any, x: Any) -> Any:
+    return o.Mul(o.Sign(x), o.Pow(o.Abs(x), scalar_like(1 / 3, x)))
+
+
+def write_logaddexp(o: Any, a: Any, b: Any) -> Any:
+    """The greater number, plus log1p of the exponential of the difference."""
+    apart = o.Neg(o.Abs(o.Sub(a, b)))
+    return o.AddV2(o.Maximum(a, b), o.Log1p(o.Exp(apart)))
+
+
+def write_signbit(o: Any, x: Any) -> Any:
+    """The sign bit, of -0.0 too: one over it is negative."""
+    zero = scalar_like(0, x)
+    negative = o.Less(x, zero)
+    below = o.Less(o.RealDiv(scalar_like(1, x), x), zero)
+    return o.LogicalOr(negative, o.LogicalAnd(o.Equal(x, zero), below))
+
+
+def write_copysign(o: Any, a: Any, b: Any) -> Any:
+    size = o.Abs(a)
+    return o.SelectV2(write_signbit(o, b), o.Neg(size), size)
+
+
+WRITE: dict[str, Any] = {
+    "bitwise_left_shift": write_left_shift,
+    "bitwise_right_shift": write_right_shift,
+    "cbrt": write_cbrt,
+    "logaddexp": write_logaddexp,
+    "signbit": write_signbit,
+    "copysign": write_copysign,
+}

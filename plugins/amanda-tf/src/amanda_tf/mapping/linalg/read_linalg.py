@@ -1,0 +1,180 @@
+"""From TensorFlow: linear algebra, and diagonals of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.mapping import Decline
+from amanda_std import ops
+from amanda_tf.mapping.static_values import (
+    expect,
+    known_content,
+    known_integer,
+    rank_of,
+)
+
+__all__ = ["READ"]
+
+
+def read_svd(x: Any, *, compute_uv: bool = True, full_matrices: bool = False) -> Any:
+    """TensorFlow's V is the transpose of Vh."""
+    u, s, vh = ops.svd(x, full=full_matrices)
+    if not compute_uv:
+        empty = ops.zeros([0], dtype=x.dtype)
+        return s, empty, empty
+    return s, u, ops.swap_last(vh)
+
+
+def read_self_adjoint_eig(x: Any, *, compute_v: bool = True) -> Any:
+    values, vectors = ops.eigh(x)
+    return values, vectors if compute_v else ops.zeros([0], dtype=x.dtype)
+
+
+def read_lu(x: Any, *, output_idx_type: Any = None) -> Any:
+    matrix, order = ops.lu(x)
+    return matrix, ops.astype(order, dtype=output_idx_type or "int32")
+
+
+def read_lstsq(a: Any, b: Any, l2: Any, *, fast: bool = True) -> Any:
+    """With a regularizer, the solution of the normal equations."""
+    weight = known_content(l2)
+    if weight == 0 and not fast:
+        return ops.lstsq(a, b)
+    transposed = ops.swap_last(a)
+    square = ops.matmul(transposed, a)
+    if weight != 0:
+        size = int(a.shape[-1])
+        square = square + ops.eye(size, dtype=a.dtype) * ops.astype(l2, dtype=a.dtype)
+    return ops.solve(square, ops.matmul(transposed, b))
+
+
+def read_band_part(x: Any, lower: Any, upper: Any) -> Any:
+    """Elements between diagonals; a negative number keeps that whole triangle."""
+    low, high = known_integer(lower, "num_lower"), known_integer(upper, "num_upper")
+    if high >= 0:
+        x = ops.tril(x, high)
+    return ops.triu(x, -low) if low >= 0 else x
+
+
+def read_set_diag(x: Any, diagonal: Any) -> Any:
+    return _set_one_diagonal(x, diagonal, 0)
+
+
+def _set_one_diagonal(x: Any, diagonal: Any, offset: int) -> Any:
+    rows, columns = x.shape[-2], x.shape[-1]
+    expect(
+        isinstance(rows, int) and isinstance(columns, int), "the matrix is not static"
+    )
+    mask = np.eye(int(rows), int(columns), offset, dtype=bool)
+    if offset >= 0:
+        at = np.clip(np.arange(int(rows)), 0, None)[:, None] + 0 * np.arange(
+            int(columns)
+        )
+    else:
+        at = np.arange(int(columns))[None, :] + 0 * np.arange(int(rows))[:, None]
+    size = max(min(int(rows) + min(offset, 0), int(columns) - max(offset, 0)), 0)
+    if not size:
+        return ops.identity(x)
+    spread = ops.gather(diagonal, np.clip(at, 0, size - 1), axis=-1)
+    return ops.where(mask, spread, x)
+
+
+def read_set_diag_v3(
+    x: Any, diagonal: Any, k: Any, *, align: str = "RIGHT_LEFT"
+) -> Any:
+    """One diagonal, or a band of them."""
+    low, high = _band_of(k)
+    if low == high:
+        return _set_one_diagonal(x, diagonal, low)
+    rows, columns = (int(n) for n in x.shape[-2:])
+    width = int(diagonal.shape[-1])
+    for row, offset in enumerate(range(high, low - 1, -1)):
+        size = min(rows + min(offset, 0), columns - max(offset, 0))
+        start = _start_of(offset, size, width, align)
+        one = ops.gather(diagonal, np.asarray(row), axis=-2)
+        one = ops.slice_(one, [start], [start + size], [-1])
+        x = _set_one_diagonal(x, one, offset)
+    return x
+
+
+def _band_of(k: Any) -> tuple[int, int]:
+    found = known_content(k)
+    expect(found is not None, "k is not constant")
+    both = [found] if isinstance(found, int) else list(found)
+    return int(both[0]), int(both[-1])
+
+
+def _start_of(offset: int, size: int, width: int, align: str) -> int:
+    """Where a diagonal starts in its row of a band."""
+    upper, lower = align.split("_")
+    side = upper if offset >= 0 else lower
+    return width - size if side == "RIGHT" else 0
+
+
+def read_diag_part_v3(
+    x: Any, k: Any, padding: Any, *, align: str = "RIGHT_LEFT"
+) -> Any:
+    low, high = _band_of(k)
+    if low == high:
+        return ops.diagonal(x, offset=low)
+    rows, columns = (int(n) for n in x.shape[-2:])
+    sizes = {
+        o: max(min(rows + min(o, 0), columns - max(o, 0)), 0)
+        for o in range(low, high + 1)
+    }
+    width = max(sizes.values())
+    parts = []
+    for offset in range(high, low - 1, -1):
+        one = ops.diagonal(x, offset=offset)
+        start = _start_of(offset, sizes[offset], width, align)
+        rest = width - sizes[offset] - start
+        parts.append(
+            ops.pad(one, [[start, rest]], padding, [-1]) if start or rest else one
+        )
+    return ops.stack(*parts, axis=-2)
+
+
+def read_matrix_diag_v3(
+    diagonal: Any, k: Any, rows: Any, columns: Any, padding: Any, *,
+    align: str = "RIGHT_LEFT",
+) -> Any:  # fmt: skip
+    """A matrix with a diagonal, or a band of them, and padding elsewhere."""
+    low, high = _band_of(k)
+    width = int(diagonal.shape[-1])
+    height = known_integer(rows, "num_rows")
+    breadth = known_integer(columns, "num_cols")
+    least_rows, least_columns = width - min(high, 0), width + max(low, 0)
+    if height < 0 and breadth < 0:
+        height = breadth = max(least_rows, least_columns)
+    height = least_rows if height < 0 else height
+    breadth = least_columns if breadth < 0 else breadth
+    batch = ops.slice_(
+        ops.shape_of(diagonal), [0], [rank_of(diagonal) - (1 if low == high else 2)]
+    )
+    shape = ops.concat(batch, np.array([height, breadth]))
+    empty = ops.broadcast_to(ops.reshape(padding, []), shape)
+    return read_set_diag_v3(empty, diagonal, k, align=align)
+
+
+def read_triangular_solve_broadcast(
+    a: Any, b: Any, *, lower: bool = True, adjoint: bool = False
+) -> Any:
+    if a.dtype.kind == "complex":
+        raise Decline("triangular systems of complex numbers")
+    return ops.triangular_solve(a, b, lower=lower, transpose=adjoint)
+
+
+READ: dict[str, Any] = {
+    "Svd": read_svd,
+    "SelfAdjointEigV2": read_self_adjoint_eig,
+    "Lu": read_lu,
+    "MatrixSolveLs": read_lstsq,
+    "MatrixBandPart": read_band_part,
+    "BatchMatrixBandPart": read_band_part,
+    "MatrixSetDiag": read_set_diag,
+    "MatrixSetDiagV3": read_set_diag_v3,
+    "MatrixDiagPartV3": read_diag_part_v3,
+    "MatrixDiagV3": read_matrix_diag_v3,
+}

@@ -1,0 +1,1 @@
+"""Neural network layers: products, convolutions, pooling, normalization, losses."""

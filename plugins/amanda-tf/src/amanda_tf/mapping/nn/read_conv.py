@@ -1,0 +1,155 @@
+"""From TensorFlow: convolutions, their gradients, and dilations of images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amanda_std import ops
+from amanda_tf.mapping.layouts import (
+    explicit_padding,
+    layout_of,
+    padding_of,
+    spatial_items,
+)
+from amanda_tf.mapping.static_values import expect, known_content, rank_of
+
+__all__ = ["READ"]
+
+
+def read_conv(
+    x: Any, w: Any, *, strides: Any, padding: str, explicit_paddings: Any = (),
+    data_format: str = "NHWC", dilations: Any = None, use_cudnn_on_gpu: bool = True,
+) -> Any:  # fmt: skip
+    """Groups follow from the channels of the kernel."""
+    del use_cudnn_on_gpu
+    layout = layout_of(data_format)
+    channels = x.shape[1 if layout == "NC*" else -1]
+    inner = w.shape[-2]
+    groups = 1
+    if isinstance(channels, int) and isinstance(inner, int) and inner:
+        groups = max(channels // inner, 1)
+    ones = [1] * rank_of(x)
+    return ops.conv(
+        x, w, layout=layout, kernel_layout="*IO",
+        strides=tuple(spatial_items(strides, layout)),
+        dilations=tuple(spatial_items(dilations or ones, layout)),
+        padding=padding_of(padding, explicit_paddings, layout), groups=groups,
+    )  # fmt: skip
+
+
+def read_conv_3d(
+    x: Any, w: Any, *, strides: Any, padding: str, data_format: str = "NDHWC",
+    dilations: Any = None,
+) -> Any:  # fmt: skip
+    return read_conv(
+        x, w, strides=strides, padding=padding, data_format=data_format,
+        dilations=dilations,
+    )  # fmt: skip
+
+
+def read_depthwise_conv(
+    x: Any, w: Any, *, strides: Any, padding: str, explicit_paddings: Any = (),
+    data_format: str = "NHWC", dilations: Any = None,
+) -> Any:  # fmt: skip
+    """A kernel [rows, columns, channels, multiplier]: a group for each channel."""
+    layout = layout_of(data_format)
+    rows, columns, channels, times = w.shape
+    kernel = ops.reshape(w, [rows, columns, 1, channels * times])
+    return ops.conv(
+        x, kernel, layout=layout, kernel_layout="*IO",
+        strides=tuple(spatial_items(strides, layout)),
+        dilations=tuple(spatial_items(dilations or [1] * 4, layout)),
+        padding=padding_of(padding, explicit_paddings, layout), groups=int(channels),
+    )  # fmt: skip
+
+
+def read_conv_backprop_input(
+    sizes: Any, w: Any, y: Any, *, strides: Any, padding: str,
+    explicit_paddings: Any = (), data_format: str = "NHWC", dilations: Any = None,
+    use_cudnn_on_gpu: bool = True,
+) -> Any:  # fmt: skip
+    """The transposed convolution: the gradient with respect to the data."""
+    del use_cudnn_on_gpu
+    layout = layout_of(data_format)
+    rank = rank_of(y)
+    s = spatial_items(strides, layout)
+    d = spatial_items(dilations or [1] * rank, layout)
+    kernel = [int(k) for k in w.shape[: rank - 2]]
+    wanted, small = _spatial(_elements(sizes), layout), _spatial(y.shape, layout)
+    mode = padding_of(padding, explicit_paddings, layout)
+    if len(wanted) != rank - 2:
+        rows = zip(small, s, kernel, d, strict=True)
+        wanted = [_usual_size(m, a, k, b, mode) for m, a, k, b in rows]
+    pads = explicit_padding(mode, wanted, kernel, s, d)
+    extra = [
+        n - ((m - 1) * a + (k - 1) * b + 1 - sum(pair))
+        for n, m, a, k, b, pair in zip(wanted, small, s, kernel, d, pads, strict=True)
+    ]
+    expect(all(isinstance(e, int) for e in extra), "the size of the result is unknown")
+    return ops.conv_transpose(
+        y, w, layout=layout, kernel_layout="*OI", strides=tuple(s), dilations=tuple(d),
+        padding=tuple(pads), output_padding=tuple(extra) if any(extra) else None,
+    )  # fmt: skip
+
+
+def _usual_size(small: Any, stride: int, window: int, dilation: int, mode: Any) -> Any:
+    """The size that Keras computes where a graph computes it at run time."""
+    if mode == "same_upper":
+        return small * stride
+    expect(mode == "valid", "explicit padding of a size that is not static")
+    return (small - 1) * stride + max((window - 1) * dilation + 1, stride)
+
+
+def _elements(sizes: Any) -> Any:
+    found = known_content(sizes)
+    return sizes.type.elements if found is None else found
+
+
+def _spatial(dims: Any, layout: str) -> list[Any]:
+    if dims is None:
+        return []
+    return list(dims[2:] if layout == "NC*" else dims[1:-1])
+
+
+def read_conv_3d_backprop_input(
+    sizes: Any, w: Any, y: Any, *, strides: Any, padding: str,
+    data_format: str = "NDHWC", dilations: Any = None,
+) -> Any:  # fmt: skip
+    return read_conv_backprop_input(
+        sizes, w, y, strides=strides, padding=padding, data_format=data_format,
+        dilations=dilations,
+    )  # fmt: skip
+
+
+def read_conv_3d_backprop_input_1(
+    x: Any, w: Any, y: Any, *, strides: Any, padding: str, dilations: Any = None,
+) -> Any:  # fmt: skip
+    return read_conv_backprop_input(
+        ops.shape_of(x), w, y, strides=strides, padding=padding, data_format="NDHWC",
+        dilations=dilations,
+    )  # fmt: skip
+
+
+def read_dilation(x: Any, w: Any, *, strides: Any, rates: Any, padding: str) -> Any:
+    """Grayscale dilation of NHWC images by a kernel [rows, columns, channels]."""
+    rows, columns, channels = (int(n) for n in w.shape)
+    y = ops.dilation(
+        ops.transpose(x, perm=(0, 3, 1, 2)),
+        ops.transpose(w, perm=(2, 0, 1)),
+        window=(rows, columns), strides=tuple(spatial_items(strides, "N*C")),
+        dilations=tuple(spatial_items(rates, "N*C")),
+        padding=padding_of(padding, (), "N*C"),
+    )  # fmt: skip
+    del channels
+    return ops.transpose(y, perm=(0, 2, 3, 1))
+
+
+READ: dict[str, Any] = {
+    "Conv2D": read_conv,
+    "Conv3D": read_conv_3d,
+    "DepthwiseConv2dNative": read_depthwise_conv,
+    "Conv2DBackpropInput": read_conv_backprop_input,
+    "Conv3DBackpropInputV2": read_conv_3d_backprop_input,
+    "Conv3DBackpropInput": read_conv_3d_backprop_input_1,
+    "Dilation2D": read_dilation,
+}

@@ -1,0 +1,85 @@
+"""Operands and attributes that functions to TensorFlow share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.graph import OutputPort
+from amanda.mapping import Decline, constant_of
+from amanda.tensors import Tensor
+from amanda.types import DType, TensorType
+
+__all__ = [
+    "as_value",
+    "as_vector",
+    "dims_of",
+    "dtype_of",
+    "int_tensor",
+    "rank_of",
+    "required_static",
+    "scalar_like",
+    "static_value",
+]
+
+
+def dims_of(value: OutputPort) -> tuple[Any, ...]:
+    """The dims of a value; Undecided where its rank is unknown."""
+    if not isinstance(value.type, TensorType):
+        raise Decline(f"the type of {value} is unknown")
+    return value.type.shape.dims
+
+
+def rank_of(value: OutputPort) -> int:
+    """The rank of a value; Undecided where it is unknown."""
+    return len(dims_of(value))
+
+
+def dtype_of(value: OutputPort) -> DType:
+    """The element type of a value."""
+    dtype = value.type.dtype if isinstance(value.type, TensorType) else None
+    if not isinstance(dtype, DType) or dtype.kind == "unknown":
+        raise Decline(f"the element type of {value} is unknown")
+    return dtype
+
+
+def static_value(value: Any) -> Any:
+    """A shape argument as numbers and lists; None where it is computed."""
+    if isinstance(value, OutputPort):
+        tensor = constant_of(value)
+        return None if tensor is None else tensor.tolist()
+    return np.asarray(value, "int64").tolist()
+
+
+def required_static(value: Any, what: str) -> Any:
+    """A shape argument as numbers; Decline where it is computed."""
+    found = static_value(value)
+    if found is None:
+        raise Decline(f"{what} is known at run time only")
+    return found
+
+
+def int_tensor(values: Any, dtype: str = "int32") -> Tensor:
+    """A constant of integers; of int64 where int32 does not hold them."""
+    array = np.asarray(values, "int64")
+    if array.size and (array.max() >= 2**31 or array.min() < -(2**31)):
+        dtype = "int64"
+    return Tensor.of(array.astype(dtype))
+
+
+def as_value(value: Any) -> Any:
+    """A shape argument as an operand."""
+    return value if isinstance(value, OutputPort) else int_tensor(value)
+
+
+def as_vector(o: Any, value: Any) -> Any:
+    """A shape argument as a vector; a scalar becomes one element."""
+    if not isinstance(value, OutputPort):
+        return int_tensor(np.atleast_1d(np.asarray(value, "int64")))
+    return o.Reshape(value, int_tensor([1])) if rank_of(value) == 0 else value
+
+
+def scalar_like(value: Any, like: OutputPort) -> Tensor:
+    """A constant scalar with the element type of another value."""
+    return Tensor.of(np.asarray(value).astype(dtype_of(like).numpy))

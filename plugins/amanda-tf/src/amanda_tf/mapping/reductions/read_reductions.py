@@ -1,0 +1,152 @@
+"""From TensorFlow: reductions, cumulative ops, arguments of extrema, sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from amanda_std import ops
+from amanda_tf.mapping.static_values import (
+    cast_to,
+    expect,
+    known_content,
+    known_integer,
+    known_or_value,
+    rank_of,
+)
+
+__all__ = ["READ", "axes_of"]
+
+
+def axes_of(value: Any) -> Any:
+    """Axes as a list where they are known, else as a vector."""
+    found = known_content(value)
+    if found is None:
+        return ops.reshape(value, [-1])
+    return found if isinstance(found, list) else [found]
+
+
+def _reduction(op: Callable[..., Any]) -> Callable[..., Any]:
+    def read(x: Any, axes: Any, *, keep_dims: bool = False) -> Any:
+        return op(x, axes_of(axes), keepdims=keep_dims)
+
+    return read
+
+
+def read_mean(x: Any, axes: Any, *, keep_dims: bool = False) -> Any:
+    """The mean of integers is an integer, rounded towards zero."""
+    if x.dtype.kind in ("int", "uint"):
+        axes = axes_of(axes)
+        total = ops.sum(x, axes, keepdims=keep_dims)
+        count = ops.sum(ops.ones_like(x), axes, keepdims=keep_dims)
+        return ops.divide(total, count)
+    return ops.mean(x, axes_of(axes), keepdims=keep_dims)
+
+
+def read_l2_loss(x: Any) -> Any:
+    return ops.sum_squares(x) * 0.5
+
+
+def _extremum(op: Callable[..., Any]) -> Callable[..., Any]:
+    def read(x: Any, axis: Any, *, output_type: Any = None) -> Any:
+        at = op(x, known_integer(axis, "dimension"))
+        return at if output_type is None else cast_to(at, output_type)
+
+    return read
+
+
+def _cumulative(op: Callable[..., Any]) -> Callable[..., Any]:
+    def read(
+        x: Any, axis: Any, *, exclusive: bool = False, reverse: bool = False
+    ) -> Any:
+        at = known_integer(axis, "axis")
+        return op(x, at, exclusive=exclusive, reverse=reverse)
+
+    return read
+
+
+def read_top_k(x: Any, k: Any, *, sorted: bool = True, index_type: Any = None) -> Any:  # noqa: ARG001
+    values, at = ops.topk(x, known_integer(k, "k"))
+    return values, cast_to(at, index_type or "int32")
+
+
+def read_top_k_1(x: Any, *, k: int, sorted: bool = True) -> Any:  # noqa: ARG001
+    values, at = ops.topk(x, k)
+    return values, cast_to(at, "int32")
+
+
+def read_nth_element(x: Any, n: Any, *, reverse: bool = False) -> Any:
+    return ops.gather(ops.sort(x, descending=reverse), n, axis=-1)
+
+
+def read_in_top_k(scores: Any, targets: Any, k: Any) -> Any:
+    return ops.in_top_k(scores, targets, k)
+
+
+def read_histogram(x: Any, limits: Any, bins: Any, *, dtype: Any = None) -> Any:
+    low, high = ops.split(limits, axis=0, outputs=2)
+    count = known_integer(bins, "nbins")
+    found = ops.histogram(x, ops.reshape(low, []), ops.reshape(high, []), count)
+    return cast_to(found, dtype or "int32")
+
+
+def read_bincount(x: Any, size: Any, weights: Any) -> Any:
+    """Elements beyond the size are not counted; no weights are an empty tensor."""
+    empty = weights.type.shape.is_static and 0 in weights.type.shape.dims
+    x = ops.reshape(x, [-1])
+    given = None if empty else ops.reshape(weights, [-1])
+    found = ops.bincount(x, known_or_value(size), given)
+    return cast_to(found, weights.dtype)
+
+
+def read_euclidean_norm(x: Any, axes: Any, *, keep_dims: bool = False) -> Any:
+    return ops.sqrt(ops.sum(x * x, axes_of(axes), keepdims=keep_dims))
+
+
+def read_lower_bound(xs: Any, values: Any, *, out_type: Any = None) -> Any:
+    return cast_to(ops.searchsorted(xs, values), out_type or "int32")
+
+
+def read_upper_bound(xs: Any, values: Any, *, out_type: Any = None) -> Any:
+    return cast_to(ops.searchsorted(xs, values, right=True), out_type or "int32")
+
+
+def read_bucketize(x: Any, *, boundaries: Any) -> Any:
+    import numpy as np
+
+    edges = np.asarray(boundaries, np.float32)
+    found = ops.searchsorted(edges, ops.astype(x, dtype="float32"), right=True)
+    return ops.astype(found, dtype="int32")
+
+
+def read_invert_permutation(x: Any) -> Any:
+    expect(rank_of(x) == 1, "a vector is expected")
+    return cast_to(ops.argsort(x), x.dtype)
+
+
+READ: dict[str, Any] = {
+    "Sum": _reduction(ops.sum),
+    "Prod": _reduction(ops.prod),
+    "Max": _reduction(ops.max),
+    "Min": _reduction(ops.min),
+    "All": _reduction(ops.all),
+    "Any": _reduction(ops.any),
+    "Mean": read_mean,
+    "EuclideanNorm": read_euclidean_norm,
+    "L2Loss": read_l2_loss,
+    "ArgMax": _extremum(ops.argmax),
+    "ArgMin": _extremum(ops.argmin),
+    "Cumsum": _cumulative(ops.cumulative_sum),
+    "Cumprod": _cumulative(ops.cumulative_prod),
+    "CumulativeLogsumexp": _cumulative(ops.cumulative_logsumexp),
+    "TopKV2": read_top_k,
+    "TopK": read_top_k_1,
+    "NthElement": read_nth_element,
+    "InTopKV2": read_in_top_k,
+    "HistogramFixedWidth": read_histogram,
+    "Bincount": read_bincount,
+    "LowerBound": read_lower_bound,
+    "UpperBound": read_upper_bound,
+    "Bucketize": read_bucketize,
+    "InvertPermutation": read_invert_permutation,
+}

@@ -1,0 +1,170 @@
+"""To TensorFlow: reductions, cumulative ops, arguments of extrema, sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from amanda.graph import OutputPort
+from amanda.mapping import Decline
+from amanda.types import DType
+from amanda_tf.mapping.operands import (
+    as_value,
+    dims_of,
+    dtype_of,
+    int_tensor,
+    rank_of,
+    required_static,
+    scalar_like,
+)
+
+__all__ = ["WRITE"]
+
+
+def _writer(type: str) -> Callable[..., Any]:
+    def write(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
+        operand = _axes(o, x, axes)
+        return o.op(type, x, operand, keep_dims=keepdims)
+
+    return write
+
+
+def _axes(o: Any, x: Any, axes: Any) -> Any:
+    if axes is not None:
+        return as_value(axes)
+    if getattr(x.type, "shape", None) is not None and x.type.shape.has_rank:
+        return int_tensor(list(range(rank_of(x))))
+    zero, one = int_tensor(0), int_tensor(1)
+    return o.Range(zero, o.Rank(x), one)
+
+
+def _extremum(type: str) -> Callable[..., Any]:
+    def write(
+        o: Any, x: Any, axis: Any = 0, *, keepdims: bool = False, last: bool = False
+    ) -> Any:
+        if last:
+            return _last(o, type, x, required_static(axis, "the axis"), keepdims)
+        y = o.op(type, x, as_value(axis), output_type=DType("int64"))
+        return o.ExpandDims(y, as_value(axis)) if keepdims else y
+
+    return write
+
+
+def _last(o: Any, type: str, x: Any, axis: int, keepdims: bool) -> Any:
+    """The last of several extrema: the first of the reversed axis."""
+    size = dims_of(x)[axis]
+    if not isinstance(size, int):
+        raise Decline("the last extremum along an axis of unknown length")
+    turned = o.ReverseV2(x, int_tensor([axis % rank_of(x)]))
+    y = o.op(type, turned, int_tensor(axis), output_type=DType("int64"))
+    y = o.Sub(int_tensor(size - 1, "int64"), y)
+    return o.ExpandDims(y, int_tensor(axis)) if keepdims else y
+
+
+def _cumulative(type: str) -> Callable[..., Any]:
+    def write(
+        o: Any, x: Any, axis: Any = 0, *, exclusive: bool = False, reverse: bool = False
+    ) -> Any:
+        return o.op(type, x, as_value(axis), exclusive=exclusive, reverse=reverse)
+
+    return write
+
+
+def write_topk(o: Any, x: Any, k: Any, *, axis: int = -1, largest: bool = True) -> Any:
+    """Along the last axis; the smallest are the largest of what is negated."""
+    rank = rank_of(x)
+    order = list(range(rank))
+    order[axis], order[-1] = order[-1], order[axis]
+    moved = axis % rank != rank - 1
+    y = o.Transpose(x, int_tensor(order)) if moved else x
+    y = y if largest else _reverse_order(o, y, x)
+    count = o.Cast(k, DstT=DType("int32")) if isinstance(k, OutputPort) else as_value(k)
+    values, at = o.TopKV2(y, count)
+    at = o.Cast(at, DstT=DType("int64"))
+    values = values if largest else _reverse_order(o, values, x)
+    if moved:
+        values, at = (o.Transpose(v, int_tensor(order)) for v in (values, at))
+    return values, at
+
+
+def _reverse_order(o: Any, y: Any, like: Any) -> Any:
+    """Values in the reverse order: negative, or inverted for integers."""
+    if dtype_of(like).kind in ("int", "uint"):
+        return o.Invert(y)
+    return o.Neg(y)
+
+
+def _length(o: Any, x: Any, axis: int) -> Any:
+    size = dims_of(x)[axis]
+    if isinstance(size, int):
+        return int_tensor(size)
+    shape = o.Shape(x, out_type=DType("int32"))
+    return o.GatherV2(shape, int_tensor(axis % rank_of(x)), int_tensor(0))
+
+
+def write_sort(o: Any, x: Any, *, axis: int = -1, descending: bool = False) -> Any:
+    return write_topk(o, x, _length(o, x, axis), axis=axis, largest=descending)[0]
+
+
+def write_argsort(o: Any, x: Any, *, axis: int = -1, descending: bool = False) -> Any:
+    return write_topk(o, x, _length(o, x, axis), axis=axis, largest=descending)[1]
+
+
+def write_searchsorted(o: Any, xs: Any, values: Any, *, right: bool = False) -> Any:
+    """Rows of sorted numbers; a vector is one row."""
+    flat = rank_of(xs) == 1
+    if flat:
+        shape = o.Shape(values, out_type=DType("int32"))
+        xs = o.ExpandDims(xs, int_tensor(0))
+        values = o.Reshape(values, int_tensor([1, -1]))
+    elif rank_of(xs) != 2:
+        raise Decline("sorted rows of more than two axes")
+    op = "UpperBound" if right else "LowerBound"
+    found = o.op(op, xs, values, out_type=DType("int64"))
+    return o.Reshape(found, shape) if flat else found
+
+
+def _running(type: str) -> Callable[..., Any]:
+    """Cumulative extrema, by comparing with all elements before."""
+
+    def write(o: Any, x: Any, axis: Any = 0, *, reverse: bool = False) -> Any:
+        at = required_static(axis, "the axis")
+        size, rank = dims_of(x)[at], rank_of(x)
+        if not isinstance(size, int) or dtype_of(x).kind != "float":
+            raise Decline("of an axis of unknown length, or of integers")
+        mask = np.tril(np.ones((size, size), bool))
+        mask = mask.T if reverse else mask
+        at %= rank
+        rows = o.ExpandDims(x, int_tensor(at))
+        keep = mask.reshape((1,) * at + (size, size) + (1,) * (rank - at - 1))
+        from amanda.tensors import Tensor
+
+        limit = scalar_like(-np.inf if type == "Max" else np.inf, x)
+        wide = o.SelectV2(Tensor.of(keep), rows, limit)
+        return o.op(type, wide, int_tensor(at + 1))
+
+    return write
+
+
+WRITE: dict[str, Any] = {
+    "sum": _writer("Sum"),
+    "prod": _writer("Prod"),
+    "max": _writer("Max"),
+    "min": _writer("Min"),
+    "mean": _writer("Mean"),
+    "any": _writer("Any"),
+    "all": _writer("All"),
+    "argmax": _extremum("ArgMax"),
+    "argmin": _extremum("ArgMin"),
+    "cumulative_sum": _cumulative("Cumsum"),
+    "cumulative_prod": _cumulative("Cumprod"),
+    "cumulative_logsumexp": _cumulative("CumulativeLogsumexp"),
+    "cumulative_max": _running("Max"),
+    "cumulative_min": _running("Min"),
+    "topk": write_topk,
+    "sort": write_sort,
+    "argsort": write_argsort,
+    "searchsorted": write_searchsorted,
+}

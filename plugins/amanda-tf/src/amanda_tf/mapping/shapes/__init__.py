@@ -1,0 +1,1 @@
+"""Shapes, slices, joins, indexing, generated tensors."""

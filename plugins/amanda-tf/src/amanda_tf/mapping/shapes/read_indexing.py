@@ -1,0 +1,195 @@
+"""From TensorFlow: gather, scatter, one-hot, partition, unique."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda_std import ops
+from amanda_tf.mapping.static_values import (
+    cast_to,
+    expect,
+    known_integer,
+    known_or_value,
+    known_scalar,
+    rank_of,
+    required_content,
+)
+
+__all__ = ["READ"]
+
+
+def read_gather(x: Any, indices: Any, *, validate_indices: bool = True) -> Any:  # noqa: ARG001
+    return ops.gather(x, indices, axis=0)
+
+
+def read_gather_v2(x: Any, indices: Any, axis: Any, *, batch_dims: int = 0) -> Any:
+    at = known_integer(axis, "axis")
+    rank = rank_of(x)
+    at %= max(rank, 1)
+    batch = batch_dims % max(rank_of(indices), 1) if batch_dims < 0 else batch_dims
+    if not batch:
+        return ops.gather(x, indices, axis=at)
+    order = [*range(batch), at, *(i for i in range(batch, rank) if i != at)]
+    found = ops.gather_nd(
+        ops.transpose(x, perm=tuple(order)), ops.expand_dims(indices, [-1]),
+        batch_dims=batch,
+    )  # fmt: skip
+    inner = rank_of(indices) - batch
+    lead = at - batch
+    count = rank_of(found)
+    taken = list(range(batch, batch + inner))
+    rest = list(range(batch + inner, count))
+    perm = [*range(batch), *rest[:lead], *taken, *rest[lead:]]
+    if perm == list(range(count)):
+        return found
+    return ops.transpose(found, perm=tuple(perm))
+
+
+def read_one_hot(indices: Any, depth: Any, on: Any, off: Any, *, axis: int = -1) -> Any:
+    return ops.one_hot(indices, known_integer(depth, "depth"), on, off, axis=axis)
+
+
+def read_where(x: Any, *_: Any) -> Any:
+    """The coordinates of the elements that are not zero, a row for each."""
+    if x.dtype.kind != "bool":
+        x = ops.not_equal(x, ops.number_like(x, value=0))
+    return ops.transpose(ops.nonzero(x), perm=(1, 0))
+
+
+def read_scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
+    zero = ops.full(known_or_value(shape), ops.number_like(updates, value=0))
+    return ops.scatter_nd(zero, indices, updates, reduction="add")
+
+
+def _tensor_scatter(reduction: str) -> Any:
+    def read(x: Any, indices: Any, updates: Any) -> Any:
+        return ops.scatter_nd(x, indices, updates, reduction=reduction)
+
+    return read
+
+
+def read_tensor_scatter_subtract(x: Any, indices: Any, updates: Any) -> Any:
+    return ops.scatter_nd(x, indices, ops.negative(updates), reduction="add")
+
+
+def read_dynamic_partition(x: Any, parts: Any, *, num_partitions: int) -> Any:
+    """The slices of x with each number of a part."""
+    flat = ops.reshape(parts, [-1])
+    rank = rank_of(parts)
+    shape = ops.slice_(ops.shape_of(x), [rank], [2**31])
+    rows = ops.reshape(x, ops.concat(np.array([-1]), shape)) if rank != 1 else x
+    return tuple(
+        ops.compress(rows, ops.equal(flat, ops.number_like(flat, value=i)), axis=0)
+        for i in range(num_partitions)
+    )
+
+
+def read_dynamic_stitch(*xs: Any) -> Any:
+    """Data interleaved at indices; the last of equal indices wins."""
+    half = len(xs) // 2
+    places, data = xs[:half], xs[half:]
+    at = ops.concat(*(ops.reshape(place, [-1]) for place in places), axis=0)
+    first = rank_of(places[0])
+    shape = ops.slice_(ops.shape_of(data[0]), [first], [2**31])
+    rows = ops.concat(
+        *(ops.reshape(each, ops.concat(np.array([-1]), shape)) for each in data), axis=0
+    )
+    size = ops.reshape(ops.max(ops.astype(at, dtype="int64")) + np.int64(1), [1])
+    known = [known_scalar(size)]
+    whole = ops.concat(np.array(known) if known[0] is not None else size, shape)
+    zero = ops.full(known_or_value(whole), ops.number_like(rows, value=0))
+    return ops.scatter_nd(zero, ops.expand_dims(at, [-1]), rows)
+
+
+def read_unique(x: Any, *, out_idx: Any = None) -> Any:
+    values, _, inverse, _ = ops.unique(x, sorted=False)
+    return values, cast_to(inverse, out_idx or "int32")
+
+
+def read_unique_with_counts(x: Any, *, out_idx: Any = None) -> Any:
+    values, _, inverse, counts = ops.unique(x, sorted=False)
+    index = out_idx or "int32"
+    return values, cast_to(inverse, index), cast_to(counts, index)
+
+
+def read_unique_v2(x: Any, axis: Any, *, out_idx: Any = None) -> Any:
+    at = required_content(axis, "axis")
+    values, _, inverse, _ = ops.unique(x, axis=at[0] if at else None, sorted=False)
+    return values, cast_to(inverse, out_idx or "int32")
+
+
+def read_unravel_index(indices: Any, dims: Any) -> Any:
+    found = ops.unravel_index(indices, known_or_value(dims))
+    return cast_to(found, indices.dtype)
+
+
+def read_list_diff(x: Any, y: Any, *, out_idx: Any = None) -> Any:
+    """The elements of x that are not in y, and their indices."""
+    expect(rank_of(x) == 1, "a vector is expected")
+    same = ops.equal(ops.expand_dims(x, [1]), ops.expand_dims(y, [0]))
+    keep = ops.logical_not(ops.any(same, [1]))
+    at = ops.reshape(ops.nonzero(keep), [-1])
+    return ops.gather(x, at), cast_to(at, out_idx or "int32")
+
+
+def read_sparse_dense_add(indices: Any, values: Any, shape: Any, dense: Any) -> Any:
+    del shape
+    return ops.scatter_nd(dense, indices, values, reduction="add")
+
+
+def read_sparse_to_dense(
+    indices: Any, shape: Any, values: Any, default: Any, *,
+    validate_indices: bool = True,
+) -> Any:  # fmt: skip
+    del validate_indices
+    base = ops.full(known_or_value(shape), default)
+    at = ops.reshape(indices, [-1, rank_of(base)])
+    rows = ops.slice_(ops.shape_of(at), [0], [1])
+    return ops.scatter_nd(base, at, ops.broadcast_to(values, known_or_value(rows)))
+
+
+def read_ragged_range(starts: Any, limits: Any, deltas: Any, *,
+                      Tsplits: Any = None) -> Any:  # fmt: skip  # noqa: N803
+    """Row splits, and the numbers of all ranges, one after the other."""
+    wide = [ops.astype(v, dtype="float64") for v in (starts, limits, deltas)]
+    count = ops.maximum(ops.ceil((wide[1] - wide[0]) / wide[2]), np.float64(0))
+    sizes = ops.reshape(ops.astype(count, dtype="int64"), [-1])
+    ends = ops.cumulative_sum(sizes, 0)
+    splits = ops.pad(ends, [[1, 0]])
+    first = ops.slice_(splits, [0], [-1], [0])
+
+    def for_each(value: Any) -> Any:
+        rows = ops.broadcast_to(ops.reshape(value, [-1]), ops.shape_of(sizes))
+        return ops.repeat(rows, sizes, axis=0)
+
+    at = ops.arange(0, ops.sum(sizes)) - ops.repeat(first, sizes, axis=0)
+    numbers = for_each(starts) + ops.astype(at, dtype=starts.dtype) * for_each(deltas)
+    return cast_to(splits, Tsplits or "int64"), numbers
+
+
+READ: dict[str, Any] = {
+    "Gather": read_gather,
+    "GatherV2": read_gather_v2,
+    "OneHot": read_one_hot,
+    "Where": read_where,
+    "ScatterNd": read_scatter_nd,
+    "TensorScatterUpdate": _tensor_scatter("none"),
+    "TensorScatterAdd": _tensor_scatter("add"),
+    "TensorScatterMax": _tensor_scatter("max"),
+    "TensorScatterMin": _tensor_scatter("min"),
+    "TensorScatterSub": read_tensor_scatter_subtract,
+    "ScatterNdNonAliasingAdd": _tensor_scatter("add"),
+    "DynamicPartition": read_dynamic_partition,
+    "DynamicStitch": read_dynamic_stitch,
+    "ParallelDynamicStitch": read_dynamic_stitch,
+    "Unique": read_unique,
+    "UniqueV2": read_unique_v2,
+    "UniqueWithCounts": read_unique_with_counts,
+    "UnravelIndex": read_unravel_index,
+    "ListDiff": read_list_diff,
+    "SparseTensorDenseAdd": read_sparse_dense_add,
+    "SparseToDense": read_sparse_to_dense,
+    "RaggedRange": read_ragged_range,
+}

@@ -1,0 +1,372 @@
+"""From TensorFlow: shapes, slices, joins, and generated tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda.mapping import Decline
+from amanda.tensors import Tensor
+from amanda_std import ops
+from amanda_tf.mapping.reductions.read_reductions import axes_of
+from amanda_tf.mapping.static_values import (
+    cast_to,
+    expect,
+    known_content,
+    known_integer,
+    known_or_value,
+    known_scalar,
+    rank_of,
+    required_content,
+)
+
+__all__ = ["READ", "static_or_value"]
+
+_END = 2**63 - 1
+
+
+def read_shape(x: Any, *, out_type: Any = None) -> Any:
+    return cast_to(ops.shape_of(x), out_type or "int32")
+
+
+def read_shape_n(*xs: Any, out_type: Any = None) -> Any:
+    return tuple(read_shape(x, out_type=out_type) for x in xs)
+
+
+def read_size(x: Any, *, out_type: Any = None) -> Any:
+    return cast_to(ops.size(x), out_type or "int32")
+
+
+def read_rank(x: Any) -> Any:
+    return Tensor.of(rank_of(x), "int32")
+
+
+def read_reshape(x: Any, shape: Any) -> Any:
+    return ops.reshape(x, known_or_value(shape))
+
+
+def read_squeeze(x: Any, *, squeeze_dims: Any = None) -> Any:
+    return ops.squeeze(x, list(squeeze_dims) if squeeze_dims else None)
+
+
+def read_expand_dims(x: Any, axis: Any) -> Any:
+    return ops.expand_dims(x, axes_of(axis))
+
+
+def read_fill(shape: Any, value: Any) -> Any:
+    return ops.full(known_or_value(shape), value)
+
+
+def read_transpose(x: Any, perm: Any) -> Any:
+    return ops.transpose(x, perm=tuple(required_content(perm, "perm")))
+
+
+def read_conjugate_transpose(x: Any, perm: Any) -> Any:
+    y = read_transpose(x, perm)
+    return ops.conj(y) if y.dtype.kind == "complex" else y
+
+
+def read_concat(*xs: Any) -> Any:
+    """The axis is the last input."""
+    *parts, axis = xs
+    return ops.concat(*parts, axis=known_integer(axis, "axis"))
+
+
+def read_concat_0(axis: Any, *xs: Any) -> Any:
+    """The axis is the first input."""
+    return ops.concat(*xs, axis=known_integer(axis, "concat_dim"))
+
+
+def read_pack(*xs: Any, axis: int = 0) -> Any:
+    return ops.stack(*xs, axis=axis)
+
+
+def read_parallel_concat(*xs: Any, shape: Any = None) -> Any:  # noqa: ARG001
+    return ops.concat(*xs, axis=0)
+
+
+def read_unpack(x: Any, *, axis: int = 0, num: int) -> Any:
+    if not num:
+        return ()
+    parts = ops.split(x, axis=axis, outputs=num)
+    return tuple(ops.squeeze(part, [axis]) for part in parts)
+
+
+def read_split(axis: Any, x: Any, *, num_split: int) -> Any:
+    return tuple(ops.split(x, axis=known_integer(axis, "split_dim"), outputs=num_split))
+
+
+def read_split_v(x: Any, sizes: Any, axis: Any, *, num_split: int) -> Any:
+    at = known_integer(axis, "split_dim")
+    found = known_content(sizes)
+    parts = sizes if found is None else _complete_sizes(x, found, at)
+    return tuple(ops.split(x, parts, axis=at, outputs=num_split))
+
+
+def _complete_sizes(x: Any, sizes: list[int], axis: int) -> list[int]:
+    """Sizes, one of which may be -1 for all that remains."""
+    if -1 not in sizes:
+        return sizes
+    whole = x.type.shape.dims[axis]
+    expect(isinstance(whole, int), "the size that -1 stands for is not static")
+    rest = whole - sum(size for size in sizes if size >= 0)
+    return [rest if size < 0 else size for size in sizes]
+
+
+def read_slice(x: Any, begin: Any, size: Any) -> Any:
+    starts, sizes = known_content(begin), known_content(size)
+    if starts is not None and sizes is not None:
+        rows = zip(starts, sizes, strict=True)
+        stops = [_END if n < 0 else start + n for start, n in rows]
+        return ops.slice_(x, starts, stops)
+    if sizes is not None and all(n >= 0 for n in sizes):
+        return ops.dynamic_slice(x, begin, sizes)
+    begin, size = (ops.astype(v, dtype="int64") for v in (begin, size))
+    stop = ops.where(ops.less(size, np.int64(0)), ops.shape_of(x), begin + size)
+    return ops.slice_(x, begin, stop)
+
+
+def read_strided_slice(
+    x: Any, begin: Any, end: Any, strides: Any, *, begin_mask: int = 0,
+    end_mask: int = 0, ellipsis_mask: int = 0, new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Any:  # fmt: skip
+    """Python's x[begin:end:strides], with masks for `...`, `newaxis` and integers."""
+    plan = SlicePlan.of(
+        x, begin, end, strides, begin_mask=begin_mask, end_mask=end_mask,
+        ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask,
+        shrink_axis_mask=shrink_axis_mask,
+    )  # fmt: skip
+    y = plan.slice(x)
+    if plan.shrunk:
+        y = ops.squeeze(y, plan.shrunk)
+    return ops.expand_dims(y, plan.inserted) if plan.inserted else y
+
+
+class SlicePlan:
+    """A strided slice without masks: starts, stops and steps of some axes."""
+
+    def __init__(self) -> None:
+        self.axes: list[int] = []
+        self.starts: list[Any] = []
+        self.stops: list[Any] = []
+        self.steps: list[int] = []
+        self.shrunk: list[int] = []
+        """Axes of the sliced tensor that an integer index removes."""
+        self.inserted: list[int] = []
+        """Axes of the result that newaxis inserts."""
+
+    @classmethod
+    def of(
+        cls, x: Any, begin: Any, end: Any, strides: Any, *, begin_mask: int,
+        end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
+    ) -> SlicePlan:  # fmt: skip
+        starts, stops, count = _items_of(begin), _items_of(end), _length_of(begin)
+        steps = required_content(strides, "strides")
+        plan, axis, out = cls(), 0, 0
+        explicit = [
+            i for i in range(count)
+            if not (ellipsis_mask | new_axis_mask) >> i & 1
+        ]  # fmt: skip
+        for i in range(count):
+            if ellipsis_mask >> i & 1:
+                skipped = rank_of(x) - len(explicit)
+                axis, out = axis + skipped, out + skipped
+            elif new_axis_mask >> i & 1:
+                plan.inserted.append(out)
+                out += 1
+            else:
+                shrinks = bool(shrink_axis_mask >> i & 1)
+                plan.add(
+                    axis, starts(i), stops(i), steps[i], shrinks=shrinks,
+                    no_start=bool(begin_mask >> i & 1), no_stop=bool(end_mask >> i & 1),
+                )  # fmt: skip
+                axis, out = axis + 1, out + (not shrinks)
+        return plan
+
+    def add(
+        self, axis: int, start: Any, stop: Any, step: int, *, shrinks: bool,
+        no_start: bool, no_stop: bool,
+    ) -> None:  # fmt: skip
+        """Add the slice of one axis."""
+        if shrinks:
+            start = 0 if no_start else start
+            self.shrunk.append(axis)
+            stop, step = _stop_after(start), 1
+        else:
+            if no_start:
+                start = 0 if step > 0 else _END
+            if no_stop:
+                stop = _END if step > 0 else -_END
+        if (start, stop, step) == (0, _END, 1):
+            return
+        self.axes.append(axis)
+        self.starts.append(start)
+        self.stops.append(stop)
+        self.steps.append(step)
+
+    def slice(self, x: Any) -> Any:
+        """The slice, before axes are removed and inserted."""
+        if not self.axes:
+            return x
+        starts, stops = _shape_argument(self.starts), _shape_argument(self.stops)
+        return ops.slice_(x, starts, stops, self.axes, self.steps)
+
+
+def _stop_after(start: Any) -> Any:
+    if isinstance(start, int):
+        return start + 1 if start != -1 else _END
+    end = ops.equal(start, np.int64(-1))
+    return ops.where(end, np.int64(_END), start + np.int64(1))
+
+
+def _length_of(value: Any) -> int:
+    size = value.type.shape.dims[0] if rank_of(value) == 1 else None
+    if not isinstance(size, int):
+        raise Decline("the number of sliced axes is not static")
+    return size
+
+
+def _items_of(value: Any) -> Any:
+    """The elements of a vector by index: numbers where they are known."""
+    found = known_content(value)
+    if found is not None:
+        return found.__getitem__
+
+    def item(i: int) -> Any:
+        one = ops.reshape(ops.slice_(value, [i], [i + 1]), [])
+        number = known_scalar(one)
+        return ops.astype(one, dtype="int64") if number is None else number
+
+    return item
+
+
+def _shape_argument(items: list[Any]) -> Any:
+    """A list of numbers, or a vector where some are values."""
+    if all(isinstance(item, int) for item in items):
+        return items
+    return static_or_value(items)
+
+
+def static_or_value(items: list[Any]) -> Any:
+    """A vector of int64 of numbers and scalars."""
+    parts = [np.int64(item) if isinstance(item, int) else item for item in items]
+    return ops.stack(*parts)
+
+
+def read_range(start: Any, stop: Any, step: Any) -> Any:
+    return ops.range(start, stop, step)
+
+
+def read_linspace(start: Any, stop: Any, num: Any) -> Any:
+    """`num` numbers from start to stop, both included."""
+    count = known_integer(num, "num")
+    if count == 1:
+        return ops.reshape(start, [1])
+    at = ops.astype(ops.arange(0, count), dtype=start.dtype)
+    step = (stop - start) / ops.number_like(start, value=count - 1)
+    return start + at * step
+
+
+def read_pad(x: Any, paddings: Any) -> Any:
+    return ops.pad(x, known_or_value(paddings))
+
+
+def read_pad_v2(x: Any, paddings: Any, value: Any) -> Any:
+    return ops.pad(x, known_or_value(paddings), value)
+
+
+def read_mirror_pad(x: Any, paddings: Any, *, mode: str) -> Any:
+    if mode == "REFLECT":
+        return ops.pad(x, known_or_value(paddings), mode="reflect")
+    for axis, (low, high) in enumerate(required_content(paddings, "paddings")):
+        x = _pad_symmetric(x, axis, low, high)
+    return x
+
+
+def _pad_symmetric(x: Any, axis: int, low: int, high: int) -> Any:
+    """Copies of both ends of an axis, reversed, the outermost elements included."""
+    parts = [x]
+    if low:
+        parts.insert(0, ops.flip(ops.slice_(x, [0], [low], [axis]), [axis]))
+    if high:
+        parts.append(ops.flip(ops.slice_(x, [-high], [_END], [axis]), [axis]))
+    return ops.concat(*parts, axis=axis) if len(parts) > 1 else x
+
+
+def read_reverse_v1(x: Any, dims: Any) -> Any:
+    found = required_content(dims, "dims")
+    axes = [i for i, flip in enumerate(found) if flip]
+    return ops.flip(x, axes) if axes else ops.identity(x)
+
+
+def read_reverse(x: Any, axes: Any) -> Any:
+    found = axes_of(axes)
+    return ops.flip(x, found) if found != [] else ops.identity(x)
+
+
+def read_roll(x: Any, shift: Any, axis: Any) -> Any:
+    axes = axes_of(axis)
+    expect(isinstance(axes, list), "axis is not constant")
+    return ops.roll(x, ops.reshape(shift, [-1]), axes=tuple(axes))
+
+
+def read_broadcast_args(a: Any, b: Any) -> Any:
+    """The shape of the result of broadcasting tensors of these shapes."""
+    rows = [_length_of(v) for v in (a, b)]
+    size = max(rows)
+    a, b = (
+        ops.pad(v, [[size - n, 0]], ops.number_like(v, value=1)) if n < size else v
+        for v, n in zip((a, b), rows, strict=True)
+    )
+    one = ops.number_like(a, value=1)
+    return ops.where(ops.equal(a, one), b, a)
+
+
+def read_diag(x: Any) -> Any:
+    """A tensor of twice the rank, with x on its diagonal."""
+    flat = ops.diagonal_matrix(ops.reshape(x, [-1]))
+    return ops.reshape(flat, ops.concat(ops.shape_of(x), ops.shape_of(x)))
+
+
+def read_diag_part(x: Any) -> Any:
+    half = rank_of(x) // 2
+    shape = ops.slice_(ops.shape_of(x), [0], [half])
+    size = ops.prod(shape)
+    square = ops.reshape(x, ops.stack(size, size))
+    return ops.reshape(ops.diagonal(square), shape)
+
+
+READ: dict[str, Any] = {
+    "Shape": read_shape,
+    "ShapeN": read_shape_n,
+    "Size": read_size,
+    "Rank": read_rank,
+    "Reshape": read_reshape,
+    "Squeeze": read_squeeze,
+    "ExpandDims": read_expand_dims,
+    "Fill": read_fill,
+    "Transpose": read_transpose,
+    "ConjugateTranspose": read_conjugate_transpose,
+    "ConcatV2": read_concat,
+    "Concat": read_concat_0,
+    "Pack": read_pack,
+    "ParallelConcat": read_parallel_concat,
+    "Unpack": read_unpack,
+    "Split": read_split,
+    "SplitV": read_split_v,
+    "Slice": read_slice,
+    "StridedSlice": read_strided_slice,
+    "Range": read_range,
+    "LinSpace": read_linspace,
+    "Pad": read_pad,
+    "PadV2": read_pad_v2,
+    "MirrorPad": read_mirror_pad,
+    "Reverse": read_reverse_v1,
+    "ReverseV2": read_reverse,
+    "Roll": read_roll,
+    "BroadcastArgs": read_broadcast_args,
+    "Diag": read_diag,
+    "DiagPart": read_diag_part,
+}

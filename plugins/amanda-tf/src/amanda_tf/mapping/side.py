@@ -1,0 +1,151 @@
+"""TensorFlow as one side of mappings: a side for each version of its ops.
+
+Placeholders become the parameters of a graph that is read, by name. Its results are
+those that it declares, else all outputs that no op uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from amanda import namespace
+from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
+from amanda.mapping import Decline, PlainSide
+from amanda.types import DType, Shape, TensorType, Type
+from amanda_tf.derived_attributes import add_derived_attributes
+from amanda_tf.function_library import bodies_to_functions
+from amanda_tf.mapping.arrays.stacked_array import is_open_type
+from amanda_tf.mapping.control.function_bodies import expand_functions
+from amanda_tf.mapping.control.structured_control_flow import structure_control_flow
+from amanda_tf.mapping.unused_ops import PLACEHOLDERS, remove_unused
+from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS
+
+__all__ = ["TensorFlowSide", "tensorflow_side"]
+
+_CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
+_NO_RESULTS = ("NoOp", "Assert", "ControlTrigger")
+
+
+class TensorFlowSide(PlainSide):
+    """One version of TensorFlow's ops."""
+
+    def build(
+        self, graph: Graph, type: str, args: Sequence[Any], attrs: Mapping[str, Any],
+        **more: Any,
+    ) -> tuple[OutputPort, ...]:  # fmt: skip
+        """The outputs of a new op; declines element types that TensorFlow lacks."""
+        for value in attrs.values():
+            if isinstance(value, DType) and value not in ELEMENT_TYPES.codes:
+                raise Decline(f"TensorFlow has no element type {value}")
+        return super().build(graph, type, args, attrs, **more)
+
+    def parameter_types(
+        self, op: Op, inputs: Sequence[Type | None]
+    ) -> Sequence[Type | None]:
+        """The types of a body's parameters: loops and branches keep those of inputs.
+
+        The elements of an array get their shape in the loop.
+        """
+        if op.type in _CONDITIONALS:
+            return inputs[1:]
+        return [_variable_type(type) for type in inputs]
+
+    def prepare(self, graph: Graph) -> Graph:
+        """A copy to be read, with parameters and results."""
+        copy = graph.clone()
+        copy.attrs.pop(GRAPH_RECORDS.key, None)
+        add_results(copy)
+        remove_unused(copy)
+        copy = expand_functions(copy)
+        remove_no_ops(copy)
+        structure_control_flow(copy)
+        remove_unused(copy)
+        placeholders_to_parameters(copy)
+        return copy
+
+    def finish(self, graph: Graph, source: Graph) -> None:
+        """Complete a written graph: functions of bodies, derived attributes."""
+        del source
+        dictionary: Any = namespace(self.name, assume=True)
+        for part in graph.graphs():
+            for op in part:
+                if op.own_namespace == CORE and op.type == CONSTANT:
+                    drop_file_records(op)
+        add_derived_attributes(graph, dictionary)
+        bodies_to_functions(graph)
+        add_derived_attributes(graph, dictionary)
+
+
+def _variable_type(type: Type | None) -> Type | None:
+    """The type of a loop's variable: not the content that its initial value has."""
+    if not isinstance(type, TensorType):
+        return type
+    is_known = type.shape.has_rank and not is_open_type(type)
+    return TensorType(type.dtype, type.shape if is_known else None)
+
+
+def drop_file_records(op: Op) -> None:
+    """Remove what the format of another framework recorded about a constant."""
+    for key in [key for key in op.attrs if ":" in key]:
+        del op.attrs[key]
+
+
+def add_results(graph: Graph) -> None:
+    """Add results to a graph without any: all outputs that no op uses."""
+    if graph.results or graph.entries:
+        return
+    for op in graph:
+        if op.type not in _NO_RESULTS and not any(p.users for p in op.outputs):
+            for port in op.outputs:
+                graph.result(port, _reference(op, port))
+
+
+def remove_no_ops(graph: Graph) -> None:
+    """Remove ops that only order others: their users wait for what they waited for."""
+    for op in list(graph):
+        if op.type not in ("NoOp", "ControlTrigger") or op.own_namespace is not None:
+            continue
+        first, then = list(op.control_inputs), list(op.control_outputs)
+        for a in first:
+            for b in then:
+                if a is not b and a not in b.control_inputs:
+                    graph.control(a, b)
+        graph.remove(op)
+
+
+def placeholders_to_parameters(graph: Graph) -> None:
+    """Replace placeholder ops by parameters of their names."""
+    for op in list(graph):
+        if op.type not in PLACEHOLDERS or op.own_namespace is not None:
+            continue
+        port = graph.parameter(_placeholder_type(op), op.name)
+        graph.replace_uses(op.output, port)
+        graph.remove(op)
+
+
+def _placeholder_type(op: Op) -> TensorType | None:
+    dtype, shape = op.attrs.get("dtype"), op.attrs.get("shape")
+    if not isinstance(dtype, DType):
+        return None
+    known = isinstance(shape, Shape) and shape.has_rank
+    return TensorType(dtype, shape if known else None)
+
+
+def _reference(op: Op, port: OutputPort) -> str:
+    return f"{op.name}:{port.index}" if port.index else op.name or ""
+
+
+def tensorflow_side(
+    name: str, imports: Mapping[str, int] | None = None
+) -> TensorFlowSide:
+    """The side of `amanda/tensorflow/2.21.0`."""
+    del imports
+    return _cached_side(name)
+
+
+@cache
+def _cached_side(name: str) -> TensorFlowSide:
+    dictionary: Any = namespace(name, assume=True)
+    return TensorFlowSide.of(dictionary, integers="int32")
