@@ -1,0 +1,140 @@
+"""A graph that TensorFlow runs: a GraphDef imported into a function."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import amanda
+from amanda.errors import BackendError
+from amanda.graph import Graph
+from amanda.types import DType, TensorType
+from amanda_tf.backend import import_tensorflow
+from amanda_tf.derived_attributes import add_derived_attributes, element_type
+from amanda_tf.graphdef import graph_chunks
+
+__all__ = ["TensorFlowExecutable"]
+
+
+class TensorFlowExecutable:
+    """Thread-safe, as TensorFlow's functions are."""
+
+    mapped_files = ()
+    """The function holds copies of all weights."""
+
+    def __init__(self, graph: Graph, device: str | None = None) -> None:
+        self._graph = graph.clone()
+        self._device = device
+        self._untyped = [element_type(p.type) is None for p in graph.parameters]
+        self._functions: dict[tuple[str, ...], Any] = {}
+        if not any(self._untyped):
+            self._functions[()] = self._load(self._graph)
+
+    def _load(self, graph: Graph) -> Any:
+        """The function of TensorFlow for a graph whose inputs have element types."""
+        tf = import_tensorflow()
+        copy = graph.clone()
+        for i, port in enumerate(copy.outputs):
+            port.name = f"amanda_result_{i}"
+        for i, port in enumerate(copy.parameters):
+            port.name = f"amanda_input_{i}"
+        names = [port.name for port in copy.parameters]
+        definition = tf.compat.v1.GraphDef()
+        definition.ParseFromString(_serialize(copy))
+        kind, _, number = (self._device or "cpu").partition(":")
+
+        def load() -> None:
+            with tf.device(f"/device:{kind.upper()}:{number or 0}"):
+                tf.compat.v1.import_graph_def(definition, name="")
+
+        try:
+            wrapped = tf.compat.v1.wrap_function(load, [])
+            return wrapped.prune(
+                [wrapped.graph.get_tensor_by_name(f"{name}:0") for name in names],
+                [
+                    wrapped.graph.get_tensor_by_name(f"amanda_result_{i}:0")
+                    for i in range(len(copy.outputs))
+                ],
+            )
+        except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
+            raise BackendError(
+                f"TensorFlow {tf.__version__} does not load the graph",
+                got=_reason(error),
+            ) from error
+
+    def _function_of(self, values: Sequence[Any]) -> Any:
+        """The function for the element types of these feeds."""
+        rows = zip(values, self._untyped, strict=True)
+        key = tuple(str(DType.of(value)) for value, untyped in rows if untyped)
+        if key not in self._functions:
+            graph = self._graph.clone()
+            for port, value in zip(graph.parameters, values, strict=True):
+                if element_type(port.type) is None:
+                    port.type = TensorType(DType.of(value))
+            add_derived_attributes(graph, _dictionary(graph))
+            self._functions[key] = self._load(graph)
+        return self._functions[key]
+
+    def __call__(
+        self, feeds: Mapping[Any, Any], out: Mapping[Any, Any] | None = None
+    ) -> Sequence[Any]:
+        """Run with checked feeds in the order of the inputs; results in their order."""
+        del out
+        tf = import_tensorflow()
+        arrays = [_as_bytes(value) for value in feeds.values()]
+        call = self._function_of(arrays)
+        try:
+            found = call(*(tf.constant(array) for array in arrays))
+        except tf.errors.OpError as error:
+            raise BackendError(
+                "TensorFlow cannot run the graph", got=_reason(error)
+            ) from error
+        found = found if isinstance(found, list | tuple) else [found]
+        return [_as_text(np.asarray(value.numpy())) for value in found]
+
+
+def _as_bytes(value: Any) -> Any:
+    array = np.asarray(value)
+    return array.astype(object) if array.dtype.kind in "SU" else array
+
+
+def _as_text(array: Any) -> Any:
+    """Strings, which TensorFlow returns as bytes."""
+    if array.dtype.kind not in "OS":
+        return array
+    flat = [each.decode() if isinstance(each, bytes) else each for each in array.flat]
+    return np.array(flat, object).reshape(array.shape)
+
+
+def _reason(error: BaseException) -> str:
+    """What an error says, without the places in graphs that it lists."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    for line in lines:
+        if line.startswith("[[{{") or " [Op:" in line:
+            continue
+        if "{{node" in line or not line.startswith(_PLACES):
+            return line
+    return repr(error)
+
+
+_PLACES = (
+    "Graph execution error",
+    "Detected at",
+    "File ",
+    "<stack traces",
+    "(0)",
+    "(1)",
+)
+
+
+def _serialize(graph: Graph) -> bytes:
+    out = io.BytesIO()
+    graph_chunks(graph, _dictionary(graph)).write(out)
+    return out.getvalue()
+
+
+def _dictionary(graph: Graph) -> Any:
+    return amanda.namespace(graph.namespace or "tensorflow")
