@@ -61,6 +61,7 @@ EXEMPT = {
     "amanda.files.MappedFile.map": "its file is one that `open` opened",
     "amanda.files.MappedFile.open": "it raises OSError, as documented, which the "
     "callers convert to an error that names the file",
+    "amanda_std.backends.replace_nan": "a kernel, as run_branch",
     "amanda_std.backends.run_branch": "a kernel: it is called in each run, with what "
     "the types of the graph guarantee",
     "amanda_std.backends.StepRunner.bind_kernel": "for subclasses to override: the "

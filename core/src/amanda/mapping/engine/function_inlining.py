@@ -22,7 +22,7 @@ __all__ = [
 
 MAX_OPS: Final = 1 << 18
 Callee: TypeAlias = Callable[[Op], Graph | None]
-Callees: TypeAlias = Callable[[Op], Iterable[Graph]]
+Callees: TypeAlias = Callable[[Op], Iterable[Graph] | None]
 Key = TypeVar("Key", bound=Hashable)
 Specialize: TypeAlias = Callable[[Op, Graph], Graph]
 
@@ -67,7 +67,7 @@ def expect_bounded_calls(root: Graph, callees: Callees) -> None:
     """
     functions = root.functions.values()
     sizes = expanded_sizes(functions, callees)
-    used = (each for part in root.graphs() for op in part for each in callees(op))
+    used = (each for part in root.graphs() for op in part for each in callees(op) or ())
     expect_bounded_expansion(sum(sizes[each] for each in used), sum(map(_count, sizes)))
 
 
@@ -88,7 +88,9 @@ def expanded_sizes(
     while waiting:
         function = waiting.pop()
         if function not in calls:
-            calls[function] = [each for op in function.walk() for each in callees(op)]
+            calls[function] = [
+                each for op in function.walk() for each in callees(op) or ()
+            ]
             waiting += calls[function]
     own = {function: _count(function) for function in calls}
     return sum_over_calls(own, calls, cycle_error)

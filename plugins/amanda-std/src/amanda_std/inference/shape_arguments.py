@@ -72,7 +72,7 @@ def to_integers(value: Any) -> Any:
         import numpy as np
 
         return _nested_integers(np.asarray(value).tolist())
-    if not hasattr(value, "__index__"):
+    if isinstance(value, type) or not hasattr(value, "__index__"):
         raise InvalidTypeError("a shape argument holds integers", got=repr(value))
     return value.__index__()
 
