@@ -55,6 +55,7 @@ ROUTES = {
                   (ND4J, "onnx@13")],
     "nd4j-tensorflow": [(TF, ND4J.namespace), (ND4J, "tensorflow")],
     "lark-std": [(STD, "example/lark@1")],
+    "tensorflow-std": [(TF, "std@1"), (STD, "tensorflow")],
     "template-std": [],
 }  # fmt: skip
 """The conversions by each mapping of the project; None of another project's."""

@@ -288,6 +288,21 @@ def test_what_is_no_graph(data: bytes, why: str) -> None:
         read_graph(data)
 
 
+def test_the_number_of_outputs_is_bounded() -> None:
+    data = PLACEHOLDER + node(
+        "s", "Split", "x", "x", T=FLOAT, num_split=number(3, 1 << 40)
+    )
+    with pytest.raises(FormatError, match="too many outputs"):
+        read_graph(data)
+
+
+def test_numbers_out_of_range_in_text(tmp_path: Path) -> None:
+    path = tmp_path / "model.pbtxt"
+    path.write_text("versions { producer: 99999999999999999999 }")
+    with pytest.raises(FormatError, match="text format"):
+        amanda.load(path)
+
+
 def test_cut_and_damaged_graphs_are_refused_or_read() -> None:
     whole = PLACEHOLDER + node("y", "Neg", "x", "^x", T=FLOAT)
     for at in range(len(whole)):

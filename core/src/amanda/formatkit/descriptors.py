@@ -119,7 +119,7 @@ def parse_text_format(schema: ProtoSchema, message: str, text: str) -> bytes:
         with warnings.catch_warnings():  # protobuf's Python code warns of bad escapes
             warnings.simplefilter("error", DeprecationWarning)
             text_format.Parse(text, found)
-    except (text_format.ParseError, DeprecationWarning) as error:
+    except (text_format.ParseError, DeprecationWarning, ValueError) as error:
         raise FormatError(f"this is not a {message} in text format: {error}") from error
     except RecursionError as error:
         raise FormatError(f"a {message} in text format, too deeply nested") from error

@@ -24,6 +24,10 @@ Groups = list[tuple[str, int]]
 """The outputs of a node: the name of each, and its number of values."""
 
 
+_MAX_OUTPUTS = 1 << 16
+"""The most outputs of one name that a node may have."""
+
+
 def parse_reference(text: str) -> tuple[str, str, int]:
     """Node, output name and index of an input.
 
@@ -84,4 +88,10 @@ def _outputs(entry: OpDef, attrs: Mapping[str, Any]) -> Iterator[tuple[Any, list
         given = known.get(port.type) if isinstance(port.type, str) else port.type
         dtypes = list(given) if isinstance(given, list | tuple) else [given]
         times = known.get(port.number) if port.number else 1
-        yield port, dtypes * (times if isinstance(times, int) else 1)
+        count = times if isinstance(times, int) else 1
+        if count > _MAX_OUTPUTS:
+            raise FormatError(
+                f"{port.number} of {entry.name}: too many outputs",
+                expected=f"at most {_MAX_OUTPUTS}", got=count,
+            )  # fmt: skip
+        yield port, dtypes * count
