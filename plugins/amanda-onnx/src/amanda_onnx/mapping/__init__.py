@@ -14,7 +14,7 @@ arguments decide what is built.
 from __future__ import annotations
 
 from amanda.mapping import HubMapping
-from amanda_onnx.mapping.control.write_control import DEFINITIONS
+from amanda_onnx.mapping.definitions import DEFINITIONS
 from amanda_onnx.mapping.side import onnx_side
 
 __all__ = ["MAPPING"]

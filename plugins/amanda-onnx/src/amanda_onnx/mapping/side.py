@@ -13,6 +13,7 @@ from typing import Any
 
 from amanda import namespace
 from amanda.dictionary import (
+    OpDef,
     PortBinding,
     add_constant,
     bind_ports,
@@ -23,8 +24,9 @@ from amanda.dictionary import (
 from amanda.graph import KEEP, Graph, Op, OutputPort
 from amanda.mapping import Decline, PlainSide, Signature
 from amanda.tensors import Tensor
-from amanda.types import SequenceType, TensorType, Type, VoidType
+from amanda.types import SequenceType, TensorType, Type, VoidType, int32, int64
 from amanda_onnx.domains import domain_of, namespace_of
+from amanda_onnx.format.element_types import CODES
 from amanda_onnx.format.model_metadata import MODEL_KEY
 from amanda_onnx.mapping.inlining import inline_local_functions
 from amanda_onnx.mapping.op_checks import op_fault
@@ -75,6 +77,7 @@ class OnnxSide(PlainSide):
         self.domains = domains
         self.imports = {"": opset}
         self._dictionaries = {name: dictionary}
+        self._places: dict[str, list[list[int]]] = {}
 
     def build(
         self,
@@ -109,8 +112,9 @@ class OnnxSide(PlainSide):
             kept["p"] = _to_int(type, kept["p"])
         domain, _, own = type.rpartition(".")
         if not domain:
+            operands = self._with_int64(graph, type, args)
             return super().build(
-                graph, type, args, kept, outputs=outputs, name=name, bodies=bodies
+                graph, type, operands, kept, outputs=outputs, name=name, bodies=bodies
             )
         if signature is None:
             raise Decline(f"{domain} is not imported, or has no op {own}")
@@ -128,6 +132,31 @@ class OnnxSide(PlainSide):
             raise Decline(f"{type} {self.domains[domain]}: {why}")
         op = graph.add(own, values, kept, name=name, outputs=outputs, namespace=space)
         return op.outputs
+
+    def _with_int64(
+        self, graph: Graph, type: str, args: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Operands cast to int64, where they are shapes or indices of int32.
+
+        That is where the dictionary has int64 only, or one type for several operands,
+        one of which is of int64.
+        """
+        found = list(args)
+        for places in self._int64_operands(type):
+            own = {i: _integer_type(found[i]) for i in places if i < len(found)}
+            dtypes = set(own.values()) - {None}
+            if len(places) > 1 and dtypes != {int32, int64}:
+                continue
+            for i in (i for i, dtype in own.items() if dtype == int32):
+                found[i] = _cast_to_int64(graph, found[i])
+        return found
+
+    def _int64_operands(self, type: str) -> list[list[int]]:
+        """The places of operands that are int64, or share int32 or int64."""
+        if type not in self._places:
+            entry = self._dictionaries[self.name].get(type) if self.opset >= 6 else None
+            self._places[type] = [] if entry is None else _int64_places(entry)
+        return self._places[type]
 
     def parameter_types(
         self, op: Op, inputs: Sequence[Type | None]
@@ -190,6 +219,38 @@ class OnnxSide(PlainSide):
         if found is None or found[0] not in DOMAINS:
             return None
         return f"{found[0]}.{op.type}"
+
+
+def _int64_places(entry: OpDef) -> list[list[int]]:
+    variables = {v.name: set(v.allowed) for v in entry.variables}
+    outputs = {port.type for port in entry.outputs}
+    groups: dict[str, list[int]] = {}
+    alone = []
+    for i, port in enumerate(entry.inputs):
+        allowed = variables.get(str(port.type), {port.type})
+        if allowed == {int64}:
+            alone.append([i])
+        elif allowed == {int32, int64} and port.type not in outputs:
+            groups.setdefault(str(port.type), []).append(i)
+    return alone + [places for places in groups.values() if len(places) > 1]
+
+
+def _integer_type(value: Any) -> Any:
+    """The element type of an operand, where it is known; numbers become int64."""
+    if isinstance(value, Tensor):
+        return value.dtype
+    if isinstance(value, list | tuple | int):
+        return int64
+    type = value.type if isinstance(value, OutputPort) else None
+    return type.dtype if isinstance(type, TensorType) else None
+
+
+def _cast_to_int64(graph: Graph, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return Tensor.of(value.numpy().astype("int64"))
+    made = graph.add("Cast", [value], {"to": CODES[int64]}).output
+    made.type = TensorType(int64, value.type.shape)
+    return made
 
 
 def drop_ir_version(graph: Graph) -> None:

@@ -1,4 +1,4 @@
-"""To ONNX: Scan, and If without arguments for its branches."""
+"""To ONNX: Scan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from amanda.mapping import Decline
 from amanda_onnx.mapping.operands import opset_of
 
-__all__ = ["DEFINITIONS", "WRITE"]
+__all__ = ["WRITE"]
 
 
 def write_scan(o: Any, length: Any = None, *values: Any, body: Any, carried: int,
@@ -31,17 +31,4 @@ def write_scan(o: Any, length: Any = None, *values: Any, body: Any, carried: int
     return o.Scan(*values, body=body, num_scan_inputs=count, **given, outputs=outputs)
 
 
-def if_without_arguments(condition: Any, then: Any, otherwise: Any, *xs: Any) -> Any:
-    """`if` whose branches capture their arguments: If of ONNX has no others."""
-    if not xs:
-        raise Decline("its branches have no arguments")
-    from amanda_std import ops
-    from amanda_std.mappings import inline_body
-
-    return ops.if_(
-        condition, lambda: inline_body(then, xs), lambda: inline_body(otherwise, xs)
-    )
-
-
-DEFINITIONS = {"if": if_without_arguments}
 WRITE: dict[str, Any] = {"scan": write_scan}
