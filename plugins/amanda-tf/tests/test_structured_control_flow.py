@@ -127,6 +127,17 @@ def test_arrays_in_loops(is_v2):
     check(build, np.arange(12, dtype="f").reshape(4, 3), v2=is_v2)
 
 
+def test_ops_that_wait_for_a_conditional(is_v2):
+    def build(x):
+        check = v1.Assert(x[0] > 0, ["negative"])
+        guard = tf.cond(x[0] > 0, lambda: tf.constant(True), lambda: tf.no_op() is None)
+        with tf.control_dependencies([check, guard]):
+            return x * 2.0
+
+    hub = check(build, np.ones(2, "f"), v2=is_v2)
+    assert "assert" in types(hub)
+
+
 def test_calls_of_functions():
     @tf.function
     def twice(x):

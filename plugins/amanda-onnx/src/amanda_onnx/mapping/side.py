@@ -203,6 +203,7 @@ class OnnxSide(PlainSide):
         """Complete a written model with what no rule decides."""
         for part in graph.graphs():
             _omit_unused_outputs(part)
+            _drop_order(part)
         for op in graph.walk():
             if op.type == "STFT" and op.own_namespace is None:
                 # onnx's checker reads a missing value as 0, against the schema
@@ -259,6 +260,14 @@ def drop_ir_version(graph: Graph) -> None:
     if isinstance(metadata, dict):
         kept = {k: v for k, v in metadata.items() if k != "ir_version"}
         graph.attrs[MODEL_KEY] = kept
+
+
+def _drop_order(graph: Graph) -> None:
+    """Remove control edges: no op of ONNX has effects whose order matters."""
+    for op in graph:
+        for first in op.control_inputs:
+            if first.graph is graph:
+                graph.uncontrol(first, op)
 
 
 def _omit_unused_outputs(graph: Graph) -> None:

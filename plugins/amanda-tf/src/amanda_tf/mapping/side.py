@@ -104,15 +104,19 @@ def add_results(graph: Graph) -> None:
 
 def remove_no_ops(graph: Graph) -> None:
     """Remove ops that only order others: their users wait for what they waited for."""
-    for op in list(graph):
-        if op.type not in ("NoOp", "ControlTrigger") or op.own_namespace is not None:
-            continue
-        first, then = list(op.control_inputs), list(op.control_outputs)
-        for a in first:
-            for b in then:
-                if a is not b and a not in b.control_inputs:
-                    graph.control(a, b)
-        graph.remove(op)
+    for part in graph.graphs():
+        for op in list(part):
+            if op.type in ("NoOp", "ControlTrigger") and op.own_namespace is None:
+                _order_around(part, op)
+                part.remove(op)
+
+
+def _order_around(graph: Graph, op: Op) -> None:
+    """Ops that wait for an op wait for what that one waits for, too."""
+    for first in op.control_inputs:
+        for then in op.control_outputs:
+            if first is not then and first not in then.control_inputs:
+                graph.control(first, then)
 
 
 def placeholders_to_parameters(graph: Graph) -> None:

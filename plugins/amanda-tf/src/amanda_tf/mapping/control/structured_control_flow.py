@@ -33,15 +33,17 @@ class _NotReadyError(Exception):
 
 def structure_control_flow(graph: Graph) -> None:
     """Replace control flow by ops with bodies; FormatError if it has no structure."""
-    while any(op.type in MERGE for op in graph):
-        if not (_replace_loops(graph) or _replace_conditionals(graph)):
-            left = next(op for op in graph if op.type in MERGE)
+    left = [op for op in graph if op.type in MERGE]
+    while left:
+        if _replace_loops(graph) or _replace_conditionals(graph):
+            remove_unused(graph)
+        before, left = left, [op for op in graph if op.type in MERGE]
+        if len(left) == len(before):
             raise FormatError(
                 "the control flow has no structure of loops and conditionals",
-                where=left.label,
+                where=left[0].label,
                 expected="Switch and Merge, or Enter and Exit, in pairs",
             )
-        remove_unused(graph)
 
 
 # -- regions ---------------------------------------------------------------------------
@@ -116,6 +118,7 @@ def _move_order(old: Op, new: Op) -> None:
     graph = new.graph
     assert graph is not None
     for op in list(old.control_outputs):
+        graph.uncontrol(old, op)
         if new not in op.control_inputs and op is not new:
             graph.control(new, op)
 
