@@ -249,9 +249,10 @@ def of_onnxruntime() -> Iterator[Case]:
         proto, feeds = tests.model(name)
         want = tests.session(proto).run(None, feeds)
         whole = any(w.dtype.kind in "iu" for w in want)
-        loose = 5e-2 if "Bits" in name else 2e-5
+        is_loose = tests.is_loose(name)
+        loose = 5e-2 if is_loose else 2e-5
         yield Case(f"house: {name}", Format().read(proto), feeds, want,
-                   2e-2 if "Bits" in name else 2e-4, 1 if whole else loose)  # fmt: skip
+                   2e-2 if is_loose else 2e-4, 1 if whole else loose)  # fmt: skip
     packed = np.sin(np.arange(2 * 3 * 2 * 3 * 4, dtype="f")).reshape(2, 3, 2, 3, 4)
     apart = [packed[..., i, :].reshape(2, 3, 8) for i in range(3)]
     told = {"num_heads": 2}

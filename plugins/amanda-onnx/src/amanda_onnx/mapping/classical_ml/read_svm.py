@@ -41,7 +41,8 @@ def read_svm_regressor(
         features = y
     scores = ops.matmul(features, weights.reshape(-1, 1)) + array_like(rho[0], y)
     if one_class:
-        scores = ops.where(ops.greater(scores, 0.0), 1.0, -1.0)
+        one = ops.ones_like(scores)
+        scores = ops.where(ops.greater(scores, 0.0), one, -one)
     return to_float32(transform_scores(scores, post_transform))
 
 
