@@ -430,9 +430,19 @@ def test_what_no_graphdef_can_hold(tmp_path: Path) -> None:
     with pytest.raises(FormatError) as caught:
         written(graph, tmp_path)
     assert caught.value.problems == (
-        "a GraphDef has no inputs, results and entries",
+        "graph (unnamed): an input without a name or an element type",
         "Neg 'y': TensorFlow has no attribute values of this type (dict)",
     )
+
+
+def test_inputs_and_results_are_nodes(tmp_path: Path) -> None:
+    graph = Graph(amanda.namespace("tensorflow").name)
+    x = graph.parameter(amanda.parse_type("float32[n, 2]"), "x")
+    graph.result(graph.add("Neg", [x], {"T": DType("float32")}, name="neg").output, "y")
+    told = CLASSES["GraphDef"].FromString(written(graph, tmp_path))
+    assert [(n.name, n.op, list(n.input)) for n in told.node] == [
+        ("x", "Placeholder", []), ("neg", "Neg", ["x"]), ("y", "Identity", ["neg"])
+    ]  # fmt: skip
 
 
 def test_a_nested_graph_is_refused_with_the_way_out(tmp_path: Path) -> None:
