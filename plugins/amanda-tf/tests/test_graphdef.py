@@ -438,7 +438,9 @@ def test_what_no_graphdef_can_hold(tmp_path: Path) -> None:
 def test_inputs_and_results_are_nodes(tmp_path: Path) -> None:
     graph = Graph(amanda.namespace("tensorflow").name)
     x = graph.parameter(amanda.parse_type("float32[n, 2]"), "x")
-    graph.result(graph.add("Neg", [x], {"T": DType("float32")}, name="neg").output, "y")
+    y = graph.add("Neg", [x], {"T": DType("float32")}, name="neg").output
+    y.type = x.type
+    graph.result(y, "y")
     told = CLASSES["GraphDef"].FromString(written(graph, tmp_path))
     assert [(n.name, n.op, list(n.input)) for n in told.node] == [
         ("x", "Placeholder", []), ("neg", "Neg", ["x"]), ("y", "Identity", ["neg"])
