@@ -170,7 +170,8 @@ def test_what_is_missing_is_advised_and_what_is_installed_is_not(
     assert advise_route("amanda/jax", "amanda/onnx") == (
         "pip install amanda-jax amanda-onnx"
     )
-    assert advise_route("amanda/tensorflow", "amanda/std") is None
+    assert advise_route("amanda/tensorflow", "amanda/std") == "pip install amanda-tf"
+    assert advise_route("amanda/tflite", "amanda/std") is None
     monkeypatch.setattr(
         "amanda.addons._is_installed", lambda dist: dist != "amanda-jax"
     )
