@@ -35,6 +35,7 @@ UNREAD = {
     "unconstrained_dims": _PLACES,
     "unique_indices": _FAST,
     "unroll": _FAST,
+    "update_consts": "constants of `update_jaxpr`; scatters with one are declined",
     "use_magma": _FAST,
     "weak_type": "the element type is told; weak ones decide while JAX traces only",
 }

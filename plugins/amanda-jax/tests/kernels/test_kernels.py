@@ -96,16 +96,21 @@ class TestPointwise:
     )
     def test_a_product(self, size, strides, bias):
         x, w = random(2, 3, *size), random(5, 3, *[1] * len(size))
-        check_conv(x, w, "product", strides=strides, bias=bias)
+        for kernel_layout in ("*IO", "OI*"):
+            check_conv(
+                x, w, "product", kernel_layout=kernel_layout, strides=strides, bias=bias
+            )
 
     @pytest.mark.parametrize(
         "options",
         [
             {"padding": ((0, 1), (0, 0))},
-            {"kernel_layout": "OI*"},
+            {"padding": ((0, 1), (0, 0)), "kernel_layout": "OI*"},
+            {"kernel_layout": "IO*"},
             {"layout": "NC*"},
             {"layout": "NC*", "kernel_layout": "OI*"},
             {"without": ("pointwise",)},
+            {"without": ("pointwise",), "kernel_layout": "OI*"},
         ],
     )
     def test_others_are_convolutions(self, options):
