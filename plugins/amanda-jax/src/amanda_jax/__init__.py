@@ -18,8 +18,12 @@ _MODULES = {
 }
 
 
+_FORMER_NAMES = {"restored": "load_saved_program"}
+
+
 def __getattr__(name: str) -> Any:
     """Import public names on first use, since importing JAX takes long."""
+    name = _FORMER_NAMES.get(name, name)
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -263,11 +263,9 @@ def drop_ir_version(graph: Graph) -> None:
 
 
 def _drop_order(graph: Graph) -> None:
-    """Remove control edges: no op of ONNX has effects whose order matters."""
-    for op in graph:
-        for first in op.control_inputs:
-            if first.graph is graph:
-                graph.uncontrol(first, op)
+    """Remove control edges without attributes: ops of ONNX have no effects to order."""
+    for edge in [each for each in graph.control_edges if not each.has_attrs]:
+        graph.uncontrol(edge.output_port.op, edge.input_port.op)
 
 
 def _omit_unused_outputs(graph: Graph) -> None:

@@ -6,7 +6,7 @@ the dtype."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from amanda.errors import InvalidTypeError, Undecided, UsageError
@@ -192,7 +192,7 @@ class ArrayLike:
     def reshape(self, *shape: Any) -> Any:
         return self._op("reshape")(self, _shape_of_args(shape))
 
-    def transpose(self, *axes: int) -> Any:
+    def transpose(self, *axes: int | Sequence[int]) -> Any:
         """Permute the axes; reverse them if no order is given."""
         order = _shape_of_args(axes)
         if not order:
