@@ -11,7 +11,7 @@ class TestPlugin(PluginSuite):
     dist = "amanda-template"
 
 
-def negated(times: int) -> Graph:
+def make_negation(times: int) -> Graph:
     graph = Graph("amanda/std/1")
     value = graph.parameter(name="x")
     for _ in range(times):
@@ -21,14 +21,14 @@ def negated(times: int) -> Graph:
 
 
 def test_two_negations_cancel() -> None:
-    graph = negated(2)
+    graph = make_negation(2)
     report = amanda.improve(graph, "template")
     assert report.changes == {"template": 1}
     assert graph.results == (graph.parameters[0],)
 
 
 def test_one_of_three_is_left() -> None:
-    graph = negated(3)
+    graph = make_negation(3)
     amanda.improve(graph, "template")
     [result] = graph.results
     assert result is not None
@@ -36,4 +36,4 @@ def test_one_of_three_is_left() -> None:
 
 
 def test_nothing_to_do() -> None:
-    assert not amanda.improve(negated(1), "template")
+    assert not amanda.improve(make_negation(1), "template")

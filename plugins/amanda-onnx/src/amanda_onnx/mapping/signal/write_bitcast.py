@@ -26,15 +26,15 @@ def write_bitcast(o: Any, x: Any, *, dtype: DType) -> Any:
         raise Decline(f"no bitcast from {own} to {dtype}")
     if own.bits == dtype.bits:
         return o.BitCast(x, to=CODES[dtype])
-    words = _cast_bits(o, x, own, _unsigned(own))
+    words = _cast_bits(o, x, own, _bits_type(own))
     if own.bits > dtype.bits:
         words = _split_words(o, words, own, dtype)
     else:
         words = _join_words(o, words, own, dtype, rank_of(x))
-    return _cast_bits(o, words, _unsigned(dtype), dtype)
+    return _cast_bits(o, words, _bits_type(dtype), dtype)
 
 
-def _unsigned(dtype: DType) -> DType:
+def _bits_type(dtype: DType) -> DType:
     if dtype.bits not in (8, 16, 32, 64):
         raise Decline(f"elements of {dtype.bits} bits are not moved")
     return DType(f"uint{dtype.bits}")
@@ -56,14 +56,14 @@ def _scalar(value: int, dtype: DType) -> Tensor:
 def _split_words(o: Any, x: Any, own: DType, wanted: DType) -> Any:
     """Elements as several along a new last axis."""
     wide = _shift_type(own)
-    x = x if _unsigned(own) == wide else o.Cast(x, to=CODES[wide])
+    x = x if _bits_type(own) == wide else o.Cast(x, to=CODES[wide])
     mask = _scalar((1 << wanted.bits) - 1, wide)
     parts = []
     for i in range(own.bits // wanted.bits):
         part = x
         if i:
             part = o.BitShift(x, _scalar(i * wanted.bits, wide), direction="RIGHT")
-        part = o.Cast(o.BitwiseAnd(part, mask), to=CODES[_unsigned(wanted)])
+        part = o.Cast(o.BitwiseAnd(part, mask), to=CODES[_bits_type(wanted)])
         parts.append(unsqueeze(o, part, [-1]))
     return o.Concat(*parts, axis=-1)
 
@@ -71,7 +71,7 @@ def _split_words(o: Any, x: Any, own: DType, wanted: DType) -> Any:
 def _join_words(o: Any, x: Any, own: DType, wanted: DType, rank: int) -> Any:
     """The elements of the last axis as one."""
     wide = _shift_type(wanted)
-    x = x if _unsigned(own) == wide else o.Cast(x, to=CODES[wide])
+    x = x if _bits_type(own) == wide else o.Cast(x, to=CODES[wide])
     parts = []
     for i in range(wanted.bits // own.bits):
         part = o.Gather(x, int64_tensor(i), axis=rank - 1)
@@ -79,7 +79,7 @@ def _join_words(o: Any, x: Any, own: DType, wanted: DType, rank: int) -> Any:
             part = o.BitShift(part, _scalar(i * own.bits, wide), direction="LEFT")
         parts.append(part)
     joined = reduce(o.BitwiseOr, parts)
-    narrow = _unsigned(wanted)
+    narrow = _bits_type(wanted)
     return joined if narrow == wide else o.Cast(joined, to=CODES[narrow])
 
 
