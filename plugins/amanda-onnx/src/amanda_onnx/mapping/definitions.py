@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -39,7 +40,7 @@ def search_by_comparison(xs: Any, values: Any, *, right: bool = False) -> Any:
     return ops.sum(ops.astype(before, dtype="int64"), [-1])
 
 
-DEFINITIONS: Final = {
+DEFINITIONS: Final[dict[str, Callable[..., Any]]] = {
     "if": if_without_arguments,
     "diagonal": diagonal_by_gather,
     "searchsorted": search_by_comparison,
