@@ -171,7 +171,7 @@ class Named(ArrayLike):
     def reshape(self, *shape: Any) -> NoReturn:
         raise self._by_place(f"reshape{shape}", "x.values('N', 'T').reshape(...)")
 
-    def transpose(self, *axes: int) -> NoReturn:
+    def transpose(self, *axes: Any) -> NoReturn:
         raise self._by_place(f"transpose{axes}", "x.order('T', 'N')")
 
     def __array_namespace__(self, **_: Any) -> NoReturn:
