@@ -5,6 +5,7 @@ Modules of readers whose framework is not installed are not collected.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -12,6 +13,8 @@ from importlib.util import find_spec
 import pytest
 
 _NEEDS = {"jax_files.py": "jax", "nd4j_files.py": "amanda_nd4j"}
+
+_SETTINGS = {k: v for k, v in os.environ.items() if k.startswith("AMANDA_FUZZ_")}
 
 collect_ignore = [name for name, need in _NEEDS.items() if find_spec(need) is None]
 
@@ -22,9 +25,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if sys.modules.get("jax") is None:
         return None
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", pyfuncitem.nodeid]
+    timeout = pyfuncitem.config.getoption("timeout", None)
+    if timeout is not None:
+        command.append(f"--timeout={timeout}")
     done = subprocess.run(
-        command, cwd=pyfuncitem.config.rootpath, capture_output=True, text=True,
+        command, cwd=pyfuncitem.config.rootpath, env={**os.environ, **_SETTINGS},
         check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, f"exit code {done.returncode}, see its output"
     return True
