@@ -104,7 +104,7 @@ def has_numpy() -> bool:
     return any(entry.name == "numpy" for entry in amanda.backends())
 
 
-def installed(kind: str, name: str) -> Any:
+def installed_entry(kind: str, name: str) -> Any:
     """What a plug-in offers under this name; None where it is not installed."""
     host = amanda.default_host()
     return host.get(kind, name) if host.has(kind, name) else None
@@ -145,7 +145,7 @@ def toy_rewriting() -> Rewriting:
 
 
 def version_mapping() -> Any:
-    through = installed("mappings", "onnx-std")
+    through = installed_entry("mappings", "onnx-std")
     return through and VersionMapping("onnx-versions", through)
 
 
@@ -256,7 +256,7 @@ MAKERS: dict[str, Callable[[World], Any]] = {
     "Side": lambda w: toy_side("acme/a/1", "Relu"),
     "Builder": lambda w: Builder(toy_side("acme/b/1", "relu"), w.graph, w.op),
     "Rewriting": lambda w: toy_rewriting(),
-    "HubMapping": lambda w: installed("mappings", "onnx-std"),
+    "HubMapping": lambda w: installed_entry("mappings", "onnx-std"),
     "VersionMapping": lambda w: version_mapping(),
     "VersionChange": version_change,
     "Function": lambda w: amanda.function(toy_function),
@@ -326,11 +326,11 @@ def annotations(function: Any) -> dict[str, Any]:
     if inspect.isclass(function):
         function = constructor(function)
     function = inspect.unwrap(function)
-    return evaluated(getattr(function, "__func__", function))
+    return evaluated_annotations(getattr(function, "__func__", function))
 
 
 @cache
-def evaluated(function: Any) -> dict[str, Any]:
+def evaluated_annotations(function: Any) -> dict[str, Any]:
     if not hasattr(function, "__code__") or function.__module__.startswith("named"):
         return {}
     module = import_module(function.__module__)

@@ -13,7 +13,7 @@ from amanda.dictionary import Attr, Dictionary, OpDef, attribute_fault
 from amanda.graph import CORE, Graph, Op
 from amanda.types import DType, TensorType
 
-__all__ = ["MUTATIONS", "planted"]
+__all__ = ["MUTATIONS", "plant_mutations"]
 
 Planted = Iterator[set[str]]
 Mutation = Callable[[Op, OpDef], Planted]
@@ -161,7 +161,7 @@ MUTATIONS: dict[str, Mutation] = {
 }
 
 
-def planted(
+def plant_mutations(
     graph: Graph, dictionary: Dictionary, find: Any = None
 ) -> Iterator[tuple[str, bool]]:
     """Every mutation of every op: its name, and whether it was told, at its op."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dictionary.mutations import MUTATIONS, planted
+from dictionary.mutations import MUTATIONS, plant_mutations
 from dictionary.onnx_models import cases, graph_of
 from dictionary.specimens import specimen
 from dictionary.tf_graphs import graph_of as tf_graph_of
@@ -86,7 +86,7 @@ def every_fault_is_found(
     """How many faults of each kind were planted and, all of them, found."""
     counts: Counter[str] = Counter()
     for name, graph, dictionary in pairs:
-        for mutation, found in planted(graph, dictionary):
+        for mutation, found in plant_mutations(graph, dictionary):
             counts[mutation] += 1
             assert found, f"{name}: {mutation}, the {counts[mutation]}th, was not told"
         assert dictionary.validate(graph) == [], name  # all was taken out again

@@ -21,6 +21,7 @@ from mapping.broken_rules import (
 )
 from mapping.files import EVERYTHING, TABLES
 
+from amanda.errors import AmandaError
 from amanda.files.binary import mapping_messages
 from amanda.mapping.rules import protobuf
 
@@ -57,10 +58,15 @@ def _change_binary(data: bytes, good: Sequence[bytes], choose: random.Random) ->
 
 
 def _attempt(path: Path, folder: Path, choose: random.Random) -> str:
-    """Read rules, and map a graph with them; those that are written are read again."""
+    """Read rules; an error has to name its place."""
 
     def read() -> str:
-        _READ[path.suffix](path.read_bytes())
+        try:
+            _READ[path.suffix](path.read_bytes())
+        except AmandaError as error:
+            if not (error.where or error.who):
+                raise AssertionError("an error without its place") from error
+            raise
         return "read"
 
     return run_stage("read", read) or REFUSED

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,18 @@ def counter() -> amanda.Graph:
     graph.result(before, "before")
     graph.result(after, "after")
     return graph
+
+
+def compile_reader(backend: str) -> Any:
+    """An executable that ran once, whose result is the variable `w` of its state."""
+    from amanda_std import ops, trace
+
+    def read_variable() -> object:
+        return ops.read(ops.variable(np.zeros(2, "float32"), key="w"))
+
+    reader = amanda.compile(trace(read_variable, []), backend)
+    reader([])
+    return reader
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
@@ -53,13 +67,7 @@ def test_a_read_only_array_is_refused() -> None:
 def test_a_cell_of_a_state_is_updated(backend: str) -> None:
     if backend == "jax":
         pytest.importorskip("amanda_jax")
-    from amanda_std import ops, trace
-
-    def reading() -> object:
-        return ops.read(ops.variable(np.zeros(2, "float32"), key="w"))
-
-    reader = amanda.compile(trace(reading, []), backend)
-    reader([])
+    reader = compile_reader(backend)
     step = np.float32([1, 2])
     amanda.run(counter(), [reader.state.cell("w"), step], backend=backend)
     assert np.asarray(reader.state["w"]).tolist() == [3, 6]
@@ -70,13 +78,7 @@ def test_a_cell_of_a_state_is_updated(backend: str) -> None:
 def test_a_key_of_the_state_is_updated(backend: str, reader_backend: str) -> None:
     if "jax" in (backend, reader_backend):
         pytest.importorskip("amanda_jax")
-    from amanda_std import ops, trace
-
-    def reading() -> object:
-        return ops.read(ops.variable(np.zeros(2, "float32"), key="w"))
-
-    reader = amanda.compile(trace(reading, []), reader_backend)
-    reader([])
+    reader = compile_reader(reader_backend)
     step = np.float32([1, 2])
     run = amanda.compile(counter(), backend, state=reader.state)
     for i in (1, 2):

@@ -96,7 +96,7 @@ def test_circles_end():
 
 
 @pytest.mark.parametrize(
-    ("start", "goal", "told"),
+    ("start", "goal", "message"),
     [
         (
             "jax@1",
@@ -119,16 +119,17 @@ def test_circles_end():
             "tensorflow@3",
             "onnx@5",
             "no installed mappings lead from amanda/tensorflow/3 to amanda/onnx/5\n"
+            "  to do:    pip install amanda-tf amanda-onnx\n"
             "  - tf maps only from amanda/tensorflow/1..2\n"
             "  - onnx-back maps only to amanda/onnx/7..18\n"
             "  - steps maps only to amanda/onnx/18",
         ),
     ],
 )
-def test_what_is_missing_is_told(start, goal, told, nothing_installed):
+def test_missing_mappings_are_named(start, goal, message, nothing_installed):
     with pytest.raises(ConversionError) as caught:
         find_route(parse_name(start), parse_span(goal), HOUSE)
-    assert str(caught.value) == told
+    assert str(caught.value) == message
 
 
 def test_gaps_are_told_all_at_once():

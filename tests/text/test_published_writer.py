@@ -171,7 +171,7 @@ def test_generated_graphs(seed: int) -> None:
     check(generate(seed))
 
 
-def refused(graph: Graph, *words: str) -> None:
+def assert_refused(graph: Graph, *words: str) -> None:
     with pytest.raises(FormatError) as caught:
         yaml_form.dumps_published(graph)
     for word in (*words, "schema='published'"):
@@ -181,11 +181,11 @@ def refused(graph: Graph, *words: str) -> None:
 def test_what_the_schema_cannot_hold_names_its_op() -> None:
     graph = Graph(name="net")
     op = graph.add("Cast", [], {"to": DType("float32")}, name="cast")
-    refused(graph, "cast", "'to'", "dtype")
+    assert_refused(graph, "cast", "'to'", "dtype")
     op.attrs["to"] = "float32"
     check(graph)
     op.set_body("then", Graph())
-    refused(graph, "cast", "bodies", "inline")
+    assert_refused(graph, "cast", "bodies", "inline")
 
 
 def test_a_namespace_of_one_op_is_refused() -> None:
@@ -193,14 +193,14 @@ def test_a_namespace_of_one_op_is_refused() -> None:
     check_namespace = yaml_form.loads(yaml_form.dumps_published(graph))
     assert check_namespace.namespace == "amanda/std/1"
     graph.add("Relu", [], name="far", namespace="amanda/onnx/18")
-    refused(graph, "far", "namespace")
+    assert_refused(graph, "far", "namespace")
 
 
 def test_a_value_of_an_edge_is_refused_with_its_op() -> None:
     graph = Graph(name="net")
     op = graph.add("T", [graph.parameter(name="x")], name="reader")
     op.input_ports[0].edge_attrs["kind"] = DType("int8")
-    refused(graph, "'reader'", "dtype")
+    assert_refused(graph, "'reader'", "dtype")
 
 
 def test_json_refuses_what_it_escapes() -> None:

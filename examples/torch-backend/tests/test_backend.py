@@ -32,7 +32,7 @@ class TestBackend(BackendSuite):
         return op_samples(KERNELS, most=3, takes=Backend().takes)
 
 
-def run_exported(name: str, folder: Path, *, small: bool) -> None:
+def assert_exported_runs(name: str, folder: Path, *, small: bool) -> None:
     for module in ("amanda_onnx", "onnxscript", "transformers"):
         pytest.importorskip(module, reason=f"{module} is not installed")
     model = export(name, folder, small=small)
@@ -68,13 +68,13 @@ def test_shape_arguments_arrive_as_integers(computed: bool) -> None:
 
 @pytest.mark.parametrize("name", ["ResNet-50", "BERT-base"])
 def test_a_small_network(name: str, tmp_path: Path) -> None:
-    run_exported(name, tmp_path, small=True)
+    assert_exported_runs(name, tmp_path, small=True)
 
 
 @pytest.mark.models
 @pytest.mark.parametrize("name", ["ResNet-50", "BERT-base"])
 def test_a_network_of_full_size(name: str, tmp_path: Path) -> None:
-    run_exported(name, tmp_path, small=False)
+    assert_exported_runs(name, tmp_path, small=False)
 
 
 def test_an_op_that_nothing_replaces_is_named() -> None:

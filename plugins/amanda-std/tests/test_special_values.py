@@ -31,7 +31,7 @@ def run(backend, function, *arrays):
     return np.asarray(found)
 
 
-def same(found, wanted):
+def assert_same(found, wanted):
     """Equal, with NaN and the signs of zeros."""
     wanted = np.asarray(wanted, found.dtype)
     np.testing.assert_array_equal(found, wanted)
@@ -49,18 +49,20 @@ def test_the_maximum_of_a_window_is_never_nan(backend, window, dtype):
     seen = np.lib.stride_tricks.sliding_window_view(x, window, 2)
     wanted = np.where(np.isnan(seen), -INF, seen).max(-1)
     found = run(backend, lambda x: ops.max_pool(x, window=(window,)), x)
-    same(found, wanted)
+    assert_same(found, wanted)
 
 
 def test_the_index_of_a_maximum_is_never_that_of_nan(backend):
     x = np.array([[[NAN, 1.0, 3.0, NAN, 2.0, NAN]]], "float32")
     at = run(backend, lambda x: ops.max_pool_with_indices(x, window=(3,))[1], x)
-    same(at, [[[2, 2, 2, 4]]])
+    assert_same(at, [[[2, 2, 2, 4]]])
 
 
 def test_the_average_of_negative_zeros_is_zero(backend):
     x = np.full((1, 1, 8), -0.0, "float32")
-    same(run(backend, lambda x: ops.avg_pool(x, window=(3,)), x), np.zeros((1, 1, 6)))
+    assert_same(
+        run(backend, lambda x: ops.avg_pool(x, window=(3,)), x), np.zeros((1, 1, 6))
+    )
 
 
 PADS = [((-1, -1), (-1, -1)), ((-1, 1), (2, -2)), ((0, 0), (-2, 0)), ((-3, 0), (0, 2))]
@@ -95,7 +97,7 @@ def test_negative_pads_of_a_convolution_crop(backend, pads, groups, kernel):
     x = rng.integers(-4, 5, (2, 2, 6, 7)).astype("float32")
     w = rng.integers(-4, 5, (4, 2 // groups, *kernel)).astype("float32")
     found = run(backend, lambda x, w: ops.conv(x, w, padding=pads, groups=groups), x, w)
-    same(found + 0.0, convolved(cropped(x, pads), w, groups) + 0.0)
+    assert_same(found + 0.0, convolved(cropped(x, pads), w, groups) + 0.0)
 
 
 @pytest.mark.parametrize("pads", PADS)
@@ -106,7 +108,7 @@ def test_negative_pads_of_a_transposed_convolution_add_zeros(backend, pads):
     whole = convolved(cropped(x, ((2, 2),) * 2), w.swapaxes(0, 1)[:, :, ::-1, ::-1])
     wanted = cropped(whole, [(-a, -b) for a, b in pads])
     found = run(backend, lambda x, w: ops.conv_transpose(x, w, padding=pads), x, w)
-    same(found + 0.0, wanted + 0.0)
+    assert_same(found + 0.0, wanted + 0.0)
 
 
 @pytest.mark.parametrize("shapes", [
@@ -124,9 +126,9 @@ def test_coordinates_without_numbers_select_the_whole(backend, batch):
     at = np.zeros((2, 4, 0), "int64")
     found = run(backend, lambda x, i: ops.gather_nd(x, i, batch_dims=batch), x, at)
     if batch:
-        same(found, np.broadcast_to(x[:, None], (2, 4, 3, 2)))
+        assert_same(found, np.broadcast_to(x[:, None], (2, 4, 3, 2)))
     else:
-        same(found, np.broadcast_to(x, (2, 4, 2, 3, 2)))
+        assert_same(found, np.broadcast_to(x, (2, 4, 2, 3, 2)))
 
 
 def test_a_threshold_of_nan_suppresses_no_box(backend):
@@ -146,16 +148,16 @@ def test_infinite_pixels_do_not_reach_positions_outside(backend, mode):
     x[0, 0, 1] = NAN
     grid = np.array([[[[9.0, 0.0], [-9.0, 0.3], [INF, 0.0], [3e38, -3e38]]]], "float32")
     found = run(backend, lambda x, g: ops.grid_sample(x, g, mode=mode), x, grid)
-    same(found + 0.0, np.zeros((1, 1, 1, 4)))
+    assert_same(found + 0.0, np.zeros((1, 1, 1, 4)))
 
 
 def test_signs_of_zeros(backend):
     x = np.array([-0.0, 0.0, 2.0, -3.0, NAN], "float32")
-    same(run(backend, lambda x: ops.sign(x), x), [0.0, 0.0, 1.0, -1.0, NAN])
+    assert_same(run(backend, lambda x: ops.sign(x), x), [0.0, 0.0, 1.0, -1.0, NAN])
     if backend == "numpy":  # XLA does not order zeros
         high = np.array(-0.0, "float32")
         y = run(backend, lambda x, h: ops.clip(x, None, h), x[:2], high)
-        same(y, [-0.0, 0.0])
+        assert_same(y, [-0.0, 0.0])
 
 
 def test_an_empty_region_has_no_maximum(backend):
@@ -169,4 +171,4 @@ def test_an_empty_region_has_no_maximum(backend):
         ),
         x, rois, np.array([0], "int64"),
     )  # fmt: skip
-    same(found, np.zeros((1, 1, 1, 1)))
+    assert_same(found, np.zeros((1, 1, 1, 1)))

@@ -153,6 +153,7 @@ class Contents(Op):
             self._cursors.remove(cursor)
 
     def __reversed__(self) -> Iterator[Op]:
+        """The ops from last to first; the current one may be removed."""
         op = self._last
         while op is not None:
             prev = op._prev

@@ -20,6 +20,7 @@ __all__ = [
     "SecondDataSet",
     "second_data_set",
     "shape_inputs",
+    "without_shapes",
 ]
 
 Array = Any
@@ -268,7 +269,7 @@ _TRIES: Final = 6
 # -- one case ----------------------------------------------------------------------
 
 
-def _without_shapes(model: Any) -> Any:
+def without_shapes(model: Any) -> Any:
     """A copy that declares no shapes of intermediate values and outputs."""
     copy = type(model)()
     copy.CopyFrom(model)
@@ -297,13 +298,13 @@ def second_data_set(
     first = dict(zip(names, feeds, strict=False))
     random = np.random.default_rng(crc32(name.encode()))
     for source in (model, one_op):
-        reference = _without_shapes(source)
+        reference = without_shapes(source)
         outputs = _reference_outputs(reference, first)
         if outputs is not None and not differs(outputs, expected):
             found = _search(
                 reference, shape_inputs(one_op), first, outputs, random, differs
             )  # fmt: skip
-            return found._replace(model=_without_shapes(model))
+            return found._replace(model=without_shapes(model))
     return SecondDataSet(model, why="reference")
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from ml_dtypes import finfo
 
 from amanda_onnx_conformance.cases import cases, data_sets, to_array
-from amanda_onnx_conformance.second_data import shape_inputs
+from amanda_onnx_conformance.second_data import shape_inputs, without_shapes
 
 __all__ = ["KINDS_OF_VALUES", "SpecialCase", "special_cases"]
 
@@ -152,12 +152,7 @@ _SHAPES: Final[Mapping[str, Callable[[Feeds, set[str]], Iterator[Feeds]]]] = {
 
 def _with_shapes(model: Any, feeds: Feeds) -> Any:
     """A copy that declares the shapes of these feeds, and of nothing else."""
-    copy = type(model)()
-    copy.CopyFrom(model)
-    del copy.graph.value_info[:]
-    for info in copy.graph.output:
-        if info.type.HasField("tensor_type"):
-            info.type.tensor_type.ClearField("shape")
+    copy = without_shapes(model)
     for info in copy.graph.input:
         value = feeds.get(info.name)
         if isinstance(value, np.ndarray) and info.type.HasField("tensor_type"):

@@ -74,6 +74,7 @@ class Report:
 
     @property
     def mapped(self) -> int:
+        """The number of ops that rules mapped."""
         return self.rules.total()
 
     def __str__(self) -> str:
@@ -150,7 +151,9 @@ def describe_gaps(
 
 
 def _unexpected_details(gap: UnmappedOp) -> tuple[str, ...]:
-    return () if gap.type is not None else (f"it is of {gap.op.namespace}",)
+    if gap.type is not None:
+        return ()
+    return (f"it is of {gap.op.namespace}" if gap.op.type else "it has no op type",)
 
 
 def _nearest_rules(
