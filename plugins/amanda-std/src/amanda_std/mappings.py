@@ -20,6 +20,20 @@ from amanda_std.engine.samples import Sample, difference
 from amanda_std.engine.values import Value, tracing
 from amanda_std.hub.lowering import lower
 from amanda_std.hub.mapping_side import STD_SIDE
+from amanda_std.hub.mapping_values import (
+    cast_to,
+    expect,
+    known_content,
+    known_or_value,
+    known_scalar,
+    one_item,
+    rank_of,
+    required_content,
+    required_integer,
+    scalar_like,
+    static_value,
+    tensor_type_of,
+)
 from amanda_std.hub.op_access import is_std, operation_of
 from amanda_std.ops.control.bodies import inline as inline_body
 from amanda_std.ops.ml.trees import COMPARISONS as TREE_COMPARISONS
@@ -37,13 +51,25 @@ __all__ = [
     "Value",
     "array_type",
     "backpropagate",
+    "cast_to",
     "difference",
+    "expect",
     "finite_limits",
     "infer",
     "inline_body",
     "is_std",
+    "known_content",
+    "known_or_value",
+    "known_scalar",
     "lower",
+    "one_item",
     "operation_of",
+    "rank_of",
+    "required_content",
+    "required_integer",
+    "scalar_like",
+    "static_value",
+    "tensor_type_of",
     "tracing",
 ]
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from amanda.graph import OutputPort
-from amanda.mapping import Decline, constant_of
+from amanda.mapping import Decline
 from amanda.tensors import Tensor
-from amanda.types import TensorType
+from amanda_std.mappings import rank_of
 
 __all__ = [
     "as_vector",
@@ -17,9 +17,6 @@ __all__ = [
     "int64_tensor",
     "opset_of",
     "padding_attributes",
-    "rank_of",
-    "scalar_like",
-    "static_value",
     "unsqueeze",
 ]
 
@@ -35,31 +32,9 @@ def expect_opset(o: Any, first: int, what: str) -> None:
         raise Decline(f"{what} begins with opset {first}")
 
 
-def rank_of(value: Any) -> int:
-    """The rank of a value; Undecided where it is unknown."""
-    if not isinstance(value.type, TensorType):
-        raise Decline(f"the type of {value} is unknown")
-    return value.type.shape.rank
-
-
-def static_value(value: Any) -> Any:
-    """A shape argument as numbers and lists; None where it is computed."""
-    if isinstance(value, OutputPort):
-        tensor = constant_of(value)
-        return None if tensor is None else tensor.tolist()
-    return np.asarray(value, "int64").tolist()
-
-
 def int64_tensor(values: Any) -> Tensor:
     """A constant of int64."""
     return Tensor.of(np.asarray(values, "int64"))
-
-
-def scalar_like(value: float, like: Any) -> Tensor:
-    """A constant scalar with the dtype of another value."""
-    if not isinstance(like.type, TensorType) or like.type.dtype.kind == "unknown":
-        raise Decline(f"the dtype of {like} is unknown")
-    return Tensor.of(np.asarray(value, like.type.dtype.numpy))
 
 
 def unsqueeze(o: Any, x: Any, axes: Any) -> Any:

@@ -1,7 +1,10 @@
 """The mapping between TensorFlow and the hub, both ways.
 
-side.py            TensorFlow as one side of mappings: placeholders, results
-static_values.py   what mapping functions know of values
+side.py            TensorFlow as one side of mappings: what is done before and after
+placeholders.py    placeholder ops as parameters
+unused_ops.py      what no result needs is left out
+layouts.py         data formats and paddings
+operands.py        operands and attributes of ops that are written
 
 Each sub-package is one theme: its rules (`*.rules`) are ops that correspond one to one,
 and patterns; `read_*.py` and `write_*.py` are functions from and to TensorFlow, for ops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amanda_tf.mapping.static_values import expect
+from amanda_std.mappings import expect
 
 __all__ = ["explicit_padding", "layout_of", "padding_of", "spatial_items"]
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from amanda.graph import OutputPort
-from amanda.mapping import Decline, constant_of
+from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType, TensorType
+from amanda_std.mappings import rank_of, static_value
 
 __all__ = [
     "as_value",
@@ -17,10 +18,7 @@ __all__ = [
     "dims_of",
     "dtype_of",
     "int_tensor",
-    "rank_of",
     "required_static",
-    "scalar_like",
-    "static_value",
 ]
 
 
@@ -31,25 +29,12 @@ def dims_of(value: OutputPort) -> tuple[Any, ...]:
     return value.type.shape.dims
 
 
-def rank_of(value: OutputPort) -> int:
-    """The rank of a value; Undecided where it is unknown."""
-    return len(dims_of(value))
-
-
 def dtype_of(value: OutputPort) -> DType:
     """The element type of a value."""
     dtype = value.type.dtype if isinstance(value.type, TensorType) else None
     if not isinstance(dtype, DType) or dtype.kind == "unknown":
         raise Decline(f"the element type of {value} is unknown")
     return dtype
-
-
-def static_value(value: Any) -> Any:
-    """A shape argument as numbers and lists; None where it is computed."""
-    if isinstance(value, OutputPort):
-        tensor = constant_of(value)
-        return None if tensor is None else tensor.tolist()
-    return np.asarray(value, "int64").tolist()
 
 
 def required_static(value: Any, what: str) -> Any:
@@ -78,8 +63,3 @@ def as_vector(o: Any, value: Any) -> Any:
     if not isinstance(value, OutputPort):
         return int_tensor(np.atleast_1d(np.asarray(value, "int64")))
     return o.Reshape(value, int_tensor([1])) if rank_of(value) == 0 else value
-
-
-def scalar_like(value: Any, like: OutputPort) -> Tensor:
-    """A constant scalar with the element type of another value."""
-    return Tensor.of(np.asarray(value).astype(dtype_of(like).numpy))

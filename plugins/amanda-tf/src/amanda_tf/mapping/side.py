@@ -13,13 +13,14 @@ from typing import Any
 from amanda import namespace
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.mapping import Decline, PlainSide
-from amanda.types import DType, Shape, TensorType, Type
+from amanda.types import DType, TensorType, Type
 from amanda_tf.derived_attributes import add_derived_attributes
 from amanda_tf.function_library import bodies_to_functions
 from amanda_tf.mapping.arrays.stacked_array import is_open_type
 from amanda_tf.mapping.control.function_bodies import expand_functions
 from amanda_tf.mapping.control.structured_control_flow import structure_control_flow
-from amanda_tf.mapping.unused_ops import PLACEHOLDERS, remove_unused
+from amanda_tf.mapping.placeholders import placeholders_to_parameters
+from amanda_tf.mapping.unused_ops import remove_unused
 from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS
 
 __all__ = ["TensorFlowSide", "tensorflow_side"]
@@ -117,24 +118,6 @@ def _order_around(graph: Graph, op: Op) -> None:
         for then in op.control_outputs:
             if first is not then and first not in then.control_inputs:
                 graph.control(first, then)
-
-
-def placeholders_to_parameters(graph: Graph) -> None:
-    """Replace placeholder ops by parameters of their names."""
-    for op in list(graph):
-        if op.type not in PLACEHOLDERS or op.own_namespace is not None:
-            continue
-        port = graph.parameter(_placeholder_type(op), op.name)
-        graph.replace_uses(op.output, port)
-        graph.remove(op)
-
-
-def _placeholder_type(op: Op) -> TensorType | None:
-    dtype, shape = op.attrs.get("dtype"), op.attrs.get("shape")
-    if not isinstance(dtype, DType):
-        return None
-    known = isinstance(shape, Shape) and shape.has_rank
-    return TensorType(dtype, shape if known else None)
 
 
 def _reference(op: Op, port: OutputPort) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from amanda.graph import Graph, Op, OutputPort
+from amanda_tf.mapping.placeholders import PLACEHOLDERS
 
 _CYCLIC = ("Merge", "RefMerge", "NextIteration", "RefNextIteration")
 """Ops whose inputs may be cycles."""
 
-__all__ = ["PLACEHOLDERS", "remove_unused"]
-
-PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+__all__ = ["remove_unused"]
 
 
 def remove_unused(graph: Graph) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from amanda.types import dims_equal
-from amanda_onnx.mapping.static_values import dim_at, expect, expect_small
+from amanda_onnx.mapping.static_values import dim_at, expect_small
 from amanda_std import ops
+from amanda_std.mappings import expect
 
 __all__ = ["merge_heads", "repeat_heads", "split_heads"]
 

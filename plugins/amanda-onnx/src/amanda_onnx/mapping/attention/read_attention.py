@@ -6,8 +6,9 @@ from typing import Any
 
 from amanda.types import dims_equal
 from amanda_onnx.mapping.attention.heads import merge_heads, split_heads
-from amanda_onnx.mapping.static_values import cast_to, dim_at, dtype_of, expect, rank_of
+from amanda_onnx.mapping.static_values import dim_at, dtype_of
 from amanda_std import ops
+from amanda_std.mappings import cast_to, expect, rank_of
 
 __all__ = ["QK_OUTPUT_MODES", "READ"]
 

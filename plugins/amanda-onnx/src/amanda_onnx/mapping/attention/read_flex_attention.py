@@ -10,15 +10,9 @@ import numpy as np
 from amanda.graph import Graph
 from amanda.types import DType
 from amanda_onnx.mapping.attention.heads import repeat_heads
-from amanda_onnx.mapping.static_values import (
-    cast_to,
-    dtype_of,
-    expect,
-    rank_of,
-    tensor_type_of,
-)
+from amanda_onnx.mapping.static_values import dtype_of
 from amanda_std import ops
-from amanda_std.mappings import inline_body
+from amanda_std.mappings import cast_to, expect, inline_body, rank_of, tensor_type_of
 
 __all__ = ["READ"]
 

@@ -7,8 +7,8 @@ from typing import Any
 from amanda.mapping import Decline
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.attention.read_attention import QK_OUTPUT_MODES
-from amanda_onnx.mapping.operands import opset_of, rank_of
-from amanda_onnx.mapping.static_values import tensor_type_of
+from amanda_onnx.mapping.operands import opset_of
+from amanda_std.mappings import rank_of, tensor_type_of
 
 __all__ = ["WRITE"]
 

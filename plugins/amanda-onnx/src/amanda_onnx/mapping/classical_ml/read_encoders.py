@@ -16,8 +16,8 @@ from amanda_onnx.mapping.classical_ml.scores import (
     to_floats,
 )
 from amanda_onnx.mapping.shapes.read_shapes import read_cast
-from amanda_onnx.mapping.static_values import expect, one_item, rank_of, tensor_type_of
 from amanda_std import ops
+from amanda_std.mappings import expect, one_item, rank_of, tensor_type_of
 
 __all__ = ["READ"]
 

@@ -18,9 +18,8 @@ from amanda_onnx.mapping.classical_ml.scores import (
     to_floats,
     transform_scores,
 )
-from amanda_onnx.mapping.static_values import expect
 from amanda_std import ops
-from amanda_std.mappings import TREE_COMPARISONS
+from amanda_std.mappings import TREE_COMPARISONS, expect
 
 __all__ = ["READ"]
 

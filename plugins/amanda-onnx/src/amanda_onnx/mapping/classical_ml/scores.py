@@ -10,8 +10,8 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType
-from amanda_onnx.mapping.static_values import cast_to
 from amanda_std import ops
+from amanda_std.mappings import cast_to
 
 __all__ = [
     "array_like",

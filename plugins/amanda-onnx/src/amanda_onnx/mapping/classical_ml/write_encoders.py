@@ -12,7 +12,7 @@ import numpy as np
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import MapType
-from amanda_onnx.mapping.static_values import tensor_type_of
+from amanda_std.mappings import tensor_type_of
 
 __all__ = ["WRITE", "constant_tensor", "expect_ml_op"]
 

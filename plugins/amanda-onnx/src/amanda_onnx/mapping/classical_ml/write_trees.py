@@ -13,8 +13,7 @@ from amanda_onnx.mapping.classical_ml.write_encoders import (
     constant_tensor,
     expect_ml_op,
 )
-from amanda_onnx.mapping.static_values import tensor_type_of
-from amanda_std.mappings import TREE_AGGREGATIONS, TREE_COMPARISONS
+from amanda_std.mappings import TREE_AGGREGATIONS, TREE_COMPARISONS, tensor_type_of
 
 __all__ = ["WRITE"]
 

@@ -17,8 +17,8 @@ from amanda_onnx.mapping.attention.heads import merge_heads, split_heads
 from amanda_onnx.mapping.contrib.read_contrib_quantization import (
     read_matmul_integer_to_float,
 )
-from amanda_onnx.mapping.static_values import expect, rank_of, tensor_type_of
 from amanda_std import ops
+from amanda_std.mappings import expect, rank_of, tensor_type_of
 
 __all__ = ["READ"]
 

@@ -12,14 +12,8 @@ import numpy as np
 from amanda.types import DType
 from amanda_onnx.format.element_types import DTYPES
 from amanda_onnx.mapping.nn.read_conv import padding_of, read_gemm
-from amanda_onnx.mapping.static_values import (
-    cast_to,
-    expect,
-    known_content,
-    rank_of,
-    tensor_type_of,
-)
 from amanda_std import ops
+from amanda_std.mappings import cast_to, expect, known_content, rank_of, tensor_type_of
 
 __all__ = ["READ", "transpose_matrix"]
 

@@ -31,14 +31,9 @@ from amanda_onnx.mapping.recurrent.read_recurrent import (
     activation_attributes,
     reorder_gates,
 )
-from amanda_onnx.mapping.static_values import (
-    cast_to,
-    expect,
-    rank_of,
-    scalar_of_one,
-    tensor_type_of,
-)
+from amanda_onnx.mapping.static_values import scalar_of_one
 from amanda_std import ops
+from amanda_std.mappings import cast_to, expect, rank_of, tensor_type_of
 
 __all__ = ["READ", "read_matmul_integer_to_float"]
 

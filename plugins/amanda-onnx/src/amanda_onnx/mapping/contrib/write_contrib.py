@@ -9,8 +9,7 @@ import numpy as np
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import DType, dims_equal
-from amanda_onnx.mapping.operands import rank_of
-from amanda_onnx.mapping.static_values import tensor_type_of
+from amanda_std.mappings import rank_of, tensor_type_of
 
 __all__ = ["WRITE"]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from amanda.graph import Graph
-from amanda_onnx.mapping.static_values import expect
 from amanda_std import ops
-from amanda_std.mappings import inline_body
+from amanda_std.mappings import expect, inline_body
 
 __all__ = ["READ"]
 

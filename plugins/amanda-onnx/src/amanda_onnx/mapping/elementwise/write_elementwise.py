@@ -6,8 +6,8 @@ from math import log
 from typing import Any
 
 from amanda.mapping import Decline, constant_of
-from amanda_onnx.mapping.operands import opset_of, scalar_like
-from amanda_onnx.mapping.static_values import tensor_type_of
+from amanda_onnx.mapping.operands import opset_of
+from amanda_std.mappings import scalar_like, tensor_type_of
 
 __all__ = ["WRITE"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from amanda_onnx.mapping.static_values import expect, pairs_of, rank_of, static_dims
+from amanda_onnx.mapping.static_values import pairs_of, static_dims
 from amanda_std import ops
+from amanda_std.mappings import expect, rank_of
 
 __all__ = ["READ", "padding_of", "read_gemm"]
 

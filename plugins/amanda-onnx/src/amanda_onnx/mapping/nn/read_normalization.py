@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from amanda_onnx.mapping.static_values import cast_to, expect, rank_of
 from amanda_std import ops
+from amanda_std.mappings import cast_to, expect, rank_of
 
 __all__ = ["READ"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from amanda_onnx.mapping.nn.read_conv import padding_of
-from amanda_onnx.mapping.static_values import expect, known_or_value
 from amanda_std import ops
+from amanda_std.mappings import expect, known_or_value
 
 __all__ = ["READ"]
 

@@ -17,8 +17,9 @@ from amanda_onnx.mapping.elementwise.read_elementwise import (
 from amanda_onnx.mapping.nn.read_conv import read_gemm
 from amanda_onnx.mapping.resize.read_resize import read_upsample_8
 from amanda_onnx.mapping.shapes.read_shapes import read_cast
-from amanda_onnx.mapping.static_values import expect, pairs_of, rank_of, tensor_type_of
+from amanda_onnx.mapping.static_values import pairs_of
 from amanda_std import ops
+from amanda_std.mappings import expect, rank_of, tensor_type_of
 
 __all__ = ["READ"]
 

@@ -10,8 +10,9 @@ from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType, TensorType
 from amanda_onnx.format.element_types import CODES
-from amanda_onnx.mapping.operands import int64_tensor, opset_of, rank_of, static_value
-from amanda_onnx.mapping.static_values import expect, expect_small, tensor_type_of
+from amanda_onnx.mapping.operands import int64_tensor, opset_of
+from amanda_onnx.mapping.static_values import expect_small
+from amanda_std.mappings import expect, rank_of, static_value, tensor_type_of
 
 __all__ = ["WRITE"]
 

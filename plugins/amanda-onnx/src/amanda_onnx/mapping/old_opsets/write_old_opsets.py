@@ -12,9 +12,9 @@ from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import TensorType, int32
 from amanda_onnx.format.element_types import CODES
-from amanda_onnx.mapping.operands import int64_tensor, opset_of, scalar_like
-from amanda_onnx.mapping.static_values import expect_small, tensor_type_of
-from amanda_std.mappings import finite_limits
+from amanda_onnx.mapping.operands import int64_tensor, opset_of
+from amanda_onnx.mapping.static_values import expect_small
+from amanda_std.mappings import finite_limits, scalar_like, tensor_type_of
 
 __all__ = ["WRITE"]
 

@@ -8,16 +8,9 @@ import numpy as np
 
 from amanda.types import DType
 from amanda_onnx.mapping.nn.read_conv import padding_of
-from amanda_onnx.mapping.static_values import (
-    cast_to,
-    dtype_of,
-    expect,
-    rank_of,
-    scalar_of_one,
-    static_dims,
-    tensor_type_of,
-)
+from amanda_onnx.mapping.static_values import dtype_of, scalar_of_one, static_dims
 from amanda_std import ops
+from amanda_std.mappings import cast_to, expect, rank_of, tensor_type_of
 
 __all__ = ["READ", "read_dequantize", "read_quantize"]
 

@@ -10,13 +10,8 @@ from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType
 from amanda_onnx.format.element_types import CODES
-from amanda_onnx.mapping.operands import (
-    expect_opset,
-    opset_of,
-    padding_attributes,
-    rank_of,
-)
-from amanda_onnx.mapping.static_values import tensor_type_of
+from amanda_onnx.mapping.operands import expect_opset, opset_of, padding_attributes
+from amanda_std.mappings import rank_of, tensor_type_of
 
 __all__ = ["WRITE"]
 

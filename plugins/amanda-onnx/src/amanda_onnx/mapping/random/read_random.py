@@ -13,14 +13,9 @@ from zlib import crc32
 
 import numpy as np
 
-from amanda_onnx.mapping.static_values import (
-    dtype_of,
-    expect,
-    known_content,
-    static_dims,
-    tensor_type_of,
-)
+from amanda_onnx.mapping.static_values import dtype_of, static_dims
 from amanda_std import ops
+from amanda_std.mappings import expect, known_content, tensor_type_of
 
 __all__ = ["READ"]
 

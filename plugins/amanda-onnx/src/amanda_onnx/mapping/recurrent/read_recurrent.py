@@ -12,8 +12,9 @@ from amanda_onnx.mapping.recurrent.gates import (
     PEEPHOLES,
     reorder_rows,
 )
-from amanda_onnx.mapping.static_values import dim_at, expect
+from amanda_onnx.mapping.static_values import dim_at
 from amanda_std import ops
+from amanda_std.mappings import expect
 
 __all__ = ["READ", "activation_attributes", "reorder_gates"]
 

@@ -6,12 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from amanda.mapping import Decline
-from amanda_onnx.mapping.static_values import (
-    known_content,
-    known_or_value,
-    tensor_type_of,
-)
 from amanda_std import ops
+from amanda_std.mappings import known_content, known_or_value, tensor_type_of
 
 __all__ = ["READ"]
 

@@ -9,7 +9,8 @@ from amanda.graph import OutputPort
 from amanda.mapping import Decline
 from amanda.types import bool_, int32
 from amanda_onnx.format.element_types import CODES
-from amanda_onnx.mapping.operands import int64_tensor, opset_of, static_value
+from amanda_onnx.mapping.operands import int64_tensor, opset_of
+from amanda_std.mappings import static_value
 
 __all__ = ["WRITE"]
 

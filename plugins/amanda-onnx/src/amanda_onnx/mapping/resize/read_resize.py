@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from amanda_onnx.mapping.static_values import (
-    axis_of,
+from amanda_onnx.mapping.static_values import axis_of
+from amanda_std import ops
+from amanda_std.mappings import (
     expect,
     known_content,
     known_or_value,
     rank_of,
     tensor_type_of,
 )
-from amanda_std import ops
 
 __all__ = ["READ", "read_upsample_8"]
 

@@ -10,8 +10,8 @@ from amanda.graph import OutputPort
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import TensorType
-from amanda_onnx.mapping.operands import int64_tensor, opset_of, rank_of
-from amanda_onnx.mapping.static_values import tensor_type_of
+from amanda_onnx.mapping.operands import int64_tensor, opset_of
+from amanda_std.mappings import rank_of, tensor_type_of
 
 __all__ = ["WRITE"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from amanda.tensors import Tensor
-from amanda_onnx.mapping.static_values import expect, rank_of
 from amanda_std import ops
+from amanda_std.mappings import expect, rank_of
 
 __all__ = ["READ"]
 

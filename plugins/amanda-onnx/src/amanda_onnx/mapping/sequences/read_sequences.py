@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from amanda.types import DType, TensorType
-from amanda_onnx.mapping.static_values import dtype_of, expect
+from amanda_onnx.mapping.static_values import dtype_of
 from amanda_std import ops
+from amanda_std.mappings import expect
 
 __all__ = ["READ", "cast_string"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from amanda.mapping import Decline, constant_of
 from amanda_onnx.mapping.operands import opset_of
-from amanda_onnx.mapping.static_values import tensor_type_of
+from amanda_std.mappings import tensor_type_of
 
 __all__ = ["WRITE"]
 

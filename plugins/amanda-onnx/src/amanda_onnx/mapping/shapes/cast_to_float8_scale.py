@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_onnx.mapping.static_values import expect
 from amanda_std import ops
+from amanda_std.mappings import expect
 
 __all__ = ["cast_to_float8_scale"]
 

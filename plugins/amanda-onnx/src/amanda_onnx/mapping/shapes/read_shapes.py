@@ -12,16 +12,13 @@ from amanda_onnx.mapping.sequences.read_sequences import cast_string
 from amanda_onnx.mapping.shapes.cast_to_float8_scale import cast_to_float8_scale
 from amanda_onnx.mapping.static_values import (
     dtype_of,
-    expect,
     expect_rank,
-    known_content,
     known_integer,
-    known_or_value,
     pairs_of,
-    tensor_type_of,
     to_scalar,
 )
 from amanda_std import ops
+from amanda_std.mappings import expect, known_content, known_or_value, tensor_type_of
 
 __all__ = ["READ", "read_cast"]
 

@@ -9,15 +9,8 @@ from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_onnx.format.element_types import CODES
-from amanda_onnx.mapping.operands import (
-    as_vector,
-    int64_tensor,
-    opset_of,
-    rank_of,
-    static_value,
-    unsqueeze,
-)
-from amanda_onnx.mapping.static_values import tensor_type_of
+from amanda_onnx.mapping.operands import as_vector, int64_tensor, opset_of, unsqueeze
+from amanda_std.mappings import rank_of, static_value, tensor_type_of
 
 __all__ = ["WRITE"]
 

@@ -7,18 +7,9 @@ from typing import Any
 import numpy as np
 
 from amanda.types import DType
-from amanda_onnx.mapping.static_values import (
-    axis_of,
-    cast_to,
-    dim_at,
-    dtype_of,
-    expect,
-    known_integer,
-    known_scalar,
-    rank_of,
-    tensor_type_of,
-)
+from amanda_onnx.mapping.static_values import axis_of, dim_at, dtype_of, known_integer
 from amanda_std import ops
+from amanda_std.mappings import cast_to, expect, known_scalar, rank_of, tensor_type_of
 
 __all__ = ["READ"]
 

@@ -15,7 +15,8 @@ from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType, TensorType
 from amanda_onnx.format.element_types import CODES
-from amanda_onnx.mapping.operands import int64_tensor, rank_of, unsqueeze
+from amanda_onnx.mapping.operands import int64_tensor, unsqueeze
+from amanda_std.mappings import rank_of
 
 __all__ = ["WRITE"]
 

@@ -9,7 +9,8 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda_onnx.format.element_types import CODES
-from amanda_onnx.mapping.operands import opset_of, static_value
+from amanda_onnx.mapping.operands import opset_of
+from amanda_std.mappings import static_value
 
 __all__ = ["WRITE"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from amanda.mapping import Decline
-from amanda_onnx.mapping.static_values import cast_to, expect
 from amanda_std import ops
+from amanda_std.mappings import cast_to, expect
 
 __all__ = ["READ"]
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from amanda_onnx.mapping.static_values import expect, to_scalar
+from amanda_onnx.mapping.static_values import to_scalar
 from amanda_std import ops
+from amanda_std.mappings import expect
 
 __all__ = ["READ"]
 

@@ -8,7 +8,7 @@ from amanda.mapping import Decline
 from amanda.types import DType, TensorType
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.operands import int64_tensor, opset_of, unsqueeze
-from amanda_onnx.mapping.static_values import tensor_type_of
+from amanda_std.mappings import tensor_type_of
 
 __all__ = ["WRITE"]
 

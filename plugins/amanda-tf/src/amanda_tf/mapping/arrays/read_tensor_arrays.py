@@ -8,6 +8,7 @@ import numpy as np
 
 from amanda.types import Shape
 from amanda_std import ops
+from amanda_std.mappings import cast_to, known_content
 from amanda_tf.mapping.arrays.stacked_array import (
     array_length,
     concat_elements,
@@ -19,7 +20,6 @@ from amanda_tf.mapping.arrays.stacked_array import (
     with_element_type,
     write_element,
 )
-from amanda_tf.mapping.static_values import cast_to, known_content
 
 __all__ = ["READ"]
 
@@ -38,8 +38,8 @@ def read_write(handle: Any, at: Any, value: Any, flow: Any) -> Any:
 
 
 def read_read(handle: Any, at: Any, flow: Any, *, dtype: Any) -> Any:
-    del handle
-    return read_element(flow, at, dtype)
+    del handle, dtype
+    return read_element(flow, at)
 
 
 def read_gather(
@@ -113,8 +113,8 @@ def read_list_stack(array: Any, shape: Any, *, element_dtype: Any,
 
 
 def read_list_get(array: Any, at: Any, shape: Any, *, element_dtype: Any) -> Any:
-    del shape
-    return read_element(array, at, element_dtype)
+    del shape, element_dtype
+    return read_element(array, at)
 
 
 def read_list_set(array: Any, at: Any, item: Any, **_unused: Any) -> Any:

@@ -12,14 +12,10 @@ from typing import Any
 import numpy as np
 
 from amanda.graph import Graph
+from amanda.mapping import constant_of
 from amanda.types import SequenceType, Shape, TensorType
 from amanda_std import ops
-from amanda_tf.mapping.static_values import (
-    expect,
-    known_content,
-    known_scalar,
-    rank_of,
-)
+from amanda_std.mappings import expect, known_content, known_scalar, rank_of
 
 __all__ = [
     "array_length",
@@ -101,14 +97,15 @@ def write_element(array: Any, at: Any, element: Any) -> Any:
     return ops.scatter_nd(array, rows, ops.expand_dims(element, [0]))
 
 
-def read_element(array: Any, at: Any, dtype: Any = None) -> Any:
-    del dtype
+def read_element(array: Any, at: Any) -> Any:
+    """The element at a place."""
     if isinstance(array.type, SequenceType):
         return ops.sequence_at(array, ops.astype(at, dtype="int64"))
     return ops.gather(array, at, axis=0)
 
 
 def array_length(array: Any) -> Any:
+    """The number of elements, a scalar."""
     if isinstance(array.type, SequenceType):
         return ops.sequence_length(array)
     return ops.reshape(ops.slice_(ops.shape_of(array), [0], [1]), [])
@@ -152,8 +149,6 @@ def _counts_up(indices: Any, size: Any) -> bool:
 
 
 def _is_plain_range(op: Any) -> bool:
-    from amanda.mapping import constant_of
-
     start, _, step = op.inputs
     ends = [constant_of(v) for v in (start, step)]
     return [None if e is None else int(e.numpy()) for e in ends] == [0, 1]

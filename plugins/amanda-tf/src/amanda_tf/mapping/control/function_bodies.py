@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from amanda.errors import FormatError, LimitError
+from amanda.errors import FormatError
 from amanda.graph import Graph, Op
-from amanda.mapping import inline_functions
+from amanda.mapping import expect_bounded_calls, inline_functions
 from amanda.tensors import FunctionRef
 from amanda_tf.attributes import PLACEHOLDER
 
@@ -21,14 +22,14 @@ _BODIES: Final = {
 """The attributes that name functions, by op type."""
 
 _CALLS: Final = ("PartitionedCall", "StatefulPartitionedCall", "RemoteCall")
-_MAX_OPS: Final = 1 << 18
 
 
 def expand_functions(graph: Graph) -> Graph:
     """A copy without a library: calls are inlined, other functions are bodies."""
     if not graph.functions:
         return graph
-    _expect_bounded(graph)
+    own = graph.functions
+    expect_bounded_calls(graph, lambda op: _functions_named_by(op, own))
     copy = graph.clone()
     library = dict(copy.functions)
     for part in (*library.values(), copy):
@@ -37,23 +38,14 @@ def expand_functions(graph: Graph) -> Graph:
             op = waiting.pop()
             for body in _attach_bodies(op, library):
                 waiting += body.walk()
-    return inline_functions(copy, _callee, _specialize)
 
+    def callee(op: Op) -> Graph | None:
+        named = op.attrs.get("f") if op.type in _CALLS else FunctionRef(op.type or "")
+        if not isinstance(named, FunctionRef) or op.own_namespace is not None:
+            return None
+        return library.get(named.name)
 
-def _callee(op: Op) -> Graph | None:
-    """The function that a call runs."""
-    root = op.graph
-    while root is not None and not root.functions:
-        above = root.holder.graph if root.holder is not None else root.owner
-        root = above if above is not None else root.graph
-    if root is None:
-        return None
-    if op.type in _CALLS:
-        named = op.attrs.get("f")
-        return (
-            root.functions.get(named.name) if isinstance(named, FunctionRef) else None
-        )
-    return root.functions.get(op.type or "") if op.own_namespace is None else None
+    return inline_functions(copy, callee, _specialize)
 
 
 def _specialize(op: Op, function: Graph) -> Graph:
@@ -99,39 +91,10 @@ def _references(key: str, named: Any) -> list[tuple[str, FunctionRef]]:
     return []
 
 
-def _expect_bounded(graph: Graph) -> None:
-    """Raise LimitError where functions are recursive or expand to too many ops."""
-    sizes: dict[str, int] = {}
-    active: set[str] = set()
-    stack = list(graph.functions)
-    users = {name: _used_functions(body) for name, body in graph.functions.items()}
-    while stack:
-        name = stack[-1]
-        pending = [each for each in users[name] if each not in sizes and each in users]
-        if name in sizes or not pending:
-            own = sum(1 for _ in graph.functions[name].walk())
-            sizes[name] = own + sum(sizes.get(each, 0) for each in users[name])
-            active.discard(name)
-            stack.pop()
-            continue
-        if name in active and any(each in active for each in pending):
-            raise LimitError("a function of the library calls itself", who=name)
-        active.add(name)
-        stack += dict.fromkeys(pending)
-    total = sum(sizes.get(each, 0) for each in _used_functions(graph))
-    if total > _MAX_OPS:
-        raise LimitError(
-            "calls of functions expand to too many ops",
-            expected=f"at most {_MAX_OPS}", got=total,
-        )  # fmt: skip
-
-
-def _used_functions(graph: Graph) -> list[str]:
-    """The functions that ops name, as often as they do."""
-    found = []
-    for op in graph.walk():
-        found.append(op.type or "")
-        for value in op.attrs.values() if op.has_attrs else ():
-            items = value if isinstance(value, list) else [value]
-            found += [item.name for item in items if isinstance(item, FunctionRef)]
-    return found
+def _functions_named_by(op: Op, library: Mapping[str, Graph]) -> list[Graph]:
+    """The functions that an op calls or has as bodies, as often as it names them."""
+    names = [op.type or ""]
+    for value in op.attrs.values() if op.has_attrs else ():
+        items = value if isinstance(value, list) else [value]
+        names += [item.name for item in items if isinstance(item, FunctionRef)]
+    return [library[name] for name in names if name in library]

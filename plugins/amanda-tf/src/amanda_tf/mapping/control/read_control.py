@@ -9,9 +9,8 @@ import numpy as np
 from amanda.mapping import Decline, constant_of
 from amanda.types import TensorType
 from amanda_std import ops
-from amanda_std.mappings import inline_body
+from amanda_std.mappings import expect, inline_body, known_content
 from amanda_tf.mapping.arrays.stacked_array import is_open, with_shape, written_type
-from amanda_tf.mapping.static_values import expect, known_content
 
 __all__ = ["READ"]
 
@@ -31,8 +30,7 @@ def read_assert(condition: Any, *shown: Any, summarize: int = 3) -> Any:
             texts += [_text(t) for t in (found if isinstance(found, list) else [found])]
         else:
             values.append(value)
-    check = ops.assert_
-    check(condition, *values, message=" ".join(texts))
+    ops.assert_(condition, *values, message=" ".join(texts))  # noqa: PT009
     return ()
 
 
@@ -103,7 +101,7 @@ def _with_known_elements(xs: tuple[Any, ...], body: Any) -> tuple[Any, ...]:
 
 
 def _with_known_element(x: Any, xs: tuple[Any, ...], body: Any, index: int) -> Any:
-    if not (is_tensor(x) and is_open(x)):
+    if not (_is_tensor(x) and is_open(x)):
         return x
     element = written_type(body, index)
     if element is None:
@@ -122,14 +120,14 @@ def _dim_value(dim: Any, xs: tuple[Any, ...]) -> Any:
     if isinstance(dim, int):
         return np.int64(dim)
     for x in xs:
-        if is_tensor(x) and x.type.shape.has_rank:
+        if _is_tensor(x) and x.type.shape.has_rank:
             for axis, own in enumerate(x.type.shape.dims):
                 if own == dim:
                     return ops.dim(x, axis=axis)
     raise Decline(f"the shape of an array's elements: no input has the size {dim}")
 
 
-def is_tensor(value: Any) -> bool:
+def _is_tensor(value: Any) -> bool:
     return isinstance(value.type, TensorType)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from amanda.errors import FormatError
 from amanda.graph import Graph, Op, OutputPort, copy_ops
+from amanda.tensors import Tensor
 from amanda_tf.mapping.unused_ops import remove_unused
 
 __all__ = ["structure_control_flow"]
@@ -363,6 +364,4 @@ def _replace_conditional(
 
 
 def _index_constant(body: Graph, side: int) -> OutputPort:
-    from amanda.tensors import Tensor
-
     return body.constant(Tensor.of(side, "int32")).output

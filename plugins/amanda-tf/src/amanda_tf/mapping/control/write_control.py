@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from amanda.mapping import Decline
+from amanda.tensors import Tensor
 from amanda_std import ops
 from amanda_std.mappings import inline_body
 
@@ -27,8 +30,6 @@ def write_while(
 
 
 def write_assert(o: Any, condition: Any, *shown: Any, message: str = "") -> Any:
-    from amanda.tensors import Tensor
-
     text = Tensor.strings([message], ())
     shown_values = [o.graph.constant(text).output, *shown]
     o.side.build(o.graph, "Assert", [condition, *shown_values], {}, outputs=0)
@@ -44,8 +45,6 @@ def write_print(o: Any, x: Any, *, text: str = "") -> Any:
 
 def loop_as_while(trips: Any, condition: Any, body: Any, *init: Any) -> Any:
     """A loop without stacked results, as `while` with a counter."""
-    import numpy as np
-
     count = len(init)
     if len(body.results) > count + 1:
         raise Decline("its stacked results need a TensorList")

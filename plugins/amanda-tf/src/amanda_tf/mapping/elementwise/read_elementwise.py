@@ -5,11 +5,8 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
-from amanda.mapping import Decline
 from amanda_std import ops
-from amanda_tf.mapping.static_values import expect, rank_of
+from amanda_std.mappings import expect, rank_of
 
 __all__ = ["READ"]
 
@@ -39,16 +36,9 @@ def read_cast(x: Any, *, DstT: Any, Truncate: bool = False) -> Any:  # noqa: N80
 
 def read_bitcast(x: Any, *, type: Any) -> Any:
     """A larger element becomes several along a new last axis, and the reverse."""
-    old, new = _bytes_of(x.dtype), _bytes_of(type)
-    if old == new:
-        return ops.bitcast(x, dtype=type)
+    for dtype in (x.dtype, type):
+        expect(dtype.kind not in ("bool", "string"), f"no bitcast from or to {dtype}")
     return ops.bitcast(x, dtype=type)
-
-
-def _bytes_of(dtype: Any) -> int:
-    if str(dtype) == "bool" or dtype.kind == "string":
-        raise Decline(f"no bitcast from or to {dtype}")
-    return np.dtype(str(dtype)).itemsize if hasattr(np, str(dtype)) else 2
 
 
 def read_mul_no_nan(a: Any, b: Any) -> Any:
@@ -72,10 +62,6 @@ def read_sign(x: Any) -> Any:
     return ops.where(ops.equal(size, 0), x, x / ops.complex(size, ops.zeros_like(size)))
 
 
-def read_population_count(x: Any) -> Any:
-    return ops.astype(ops.popcount(x), dtype="uint8")
-
-
 READ: dict[str, Any] = {
     "Select": read_select,
     "AddN": read_add_n,
@@ -86,5 +72,4 @@ READ: dict[str, Any] = {
     "ApproximateEqual": read_approximate_equal,
     "DivNoNan": read_div_no_nan,
     "Sign": read_sign,
-    "PopulationCount": read_population_count,
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from amanda_tf.mapping.operands import dtype_of, scalar_like
+from amanda_std.mappings import scalar_like
+from amanda_tf.mapping.operands import dtype_of
 
 __all__ = ["WRITE"]
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from amanda_std import ops
-from amanda_tf.mapping.layouts import layout_of, padding_of, spatial_items
-from amanda_tf.mapping.static_values import (
+from amanda_std.mappings import (
     expect,
-    known_integer,
     known_or_value,
     rank_of,
     required_content,
+    required_integer,
 )
+from amanda_tf.mapping.layouts import layout_of, padding_of, spatial_items
 
 __all__ = ["READ"]
 
@@ -175,8 +175,8 @@ def read_rgb_to_hsv(x: Any) -> Any:
 def _to_hsv(r: Any, g: Any, b: Any) -> tuple[Any, Any, Any]:
     value = ops.maximum(ops.maximum(r, g), b)
     spread = value - ops.minimum(ops.minimum(r, g), b)
-    saturation = read_zero_safe(spread, value)
-    norm = read_zero_safe(ops.ones_like(spread) / 6.0, spread)
+    saturation = _divide_or_zero(spread, value)
+    norm = _divide_or_zero(ops.ones_like(spread) / 6.0, spread)
     hue = ops.where(
         ops.equal(value, r),
         (g - b) * norm,
@@ -190,7 +190,7 @@ def _to_hsv(r: Any, g: Any, b: Any) -> tuple[Any, Any, Any]:
     return hue, saturation, value
 
 
-def read_zero_safe(a: Any, b: Any) -> Any:
+def _divide_or_zero(a: Any, b: Any) -> Any:
     """a / b, and 0 where b is not positive."""
     good = ops.greater(b, ops.zeros_like(b))
     return ops.where(good, a / ops.where(good, b, ops.ones_like(b)), ops.zeros_like(b))
@@ -276,7 +276,7 @@ def read_nms_v4(
     found = read_nms(boxes, scores, limit, overlap, least)
     count = ops.astype(ops.size(found), dtype="int32")
     if pad_to_max_output_size:
-        most = known_integer(limit, "max_output_size")
+        most = required_integer(limit, "max_output_size")
         rest = ops.subtract(np.int64(most), ops.size(found))
         zero = np.int64(0)
         found = ops.pad(found, ops.reshape(ops.stack(zero, rest), [1, 2]))
@@ -289,7 +289,7 @@ def read_nms_v5(
 ) -> Any:  # fmt: skip
     """Soft non-maximum suppression, with the scores that are left."""
     numbers = [required_content(v, "a threshold") for v in (overlap, least, sigma)]
-    most = known_integer(limit, "max_output_size")
+    most = required_integer(limit, "max_output_size")
     found, left, count = ops.soft_nms(
         boxes, scores, most, overlap=numbers[0], least=numbers[1], sigma=numbers[2]
     )

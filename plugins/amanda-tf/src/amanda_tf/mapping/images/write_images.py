@@ -9,7 +9,8 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType
-from amanda_tf.mapping.operands import dims_of, int_tensor, scalar_like
+from amanda_std.mappings import scalar_like
+from amanda_tf.mapping.operands import dims_of, int_tensor
 
 __all__ = ["WRITE"]
 

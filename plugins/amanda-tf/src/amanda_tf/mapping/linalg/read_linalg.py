@@ -6,14 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from amanda.mapping import Decline
 from amanda_std import ops
-from amanda_tf.mapping.static_values import (
-    expect,
-    known_content,
-    known_integer,
-    rank_of,
-)
+from amanda_std.mappings import expect, known_content, rank_of, required_integer
 
 __all__ = ["READ"]
 
@@ -52,7 +46,10 @@ def read_lstsq(a: Any, b: Any, l2: Any, *, fast: bool = True) -> Any:
 
 def read_band_part(x: Any, lower: Any, upper: Any) -> Any:
     """Elements between diagonals; a negative number keeps that whole triangle."""
-    low, high = known_integer(lower, "num_lower"), known_integer(upper, "num_upper")
+    low, high = (
+        required_integer(lower, "num_lower"),
+        required_integer(upper, "num_upper"),
+    )
     if high >= 0:
         x = ops.tril(x, high)
     return ops.triu(x, -low) if low >= 0 else x
@@ -143,8 +140,8 @@ def read_matrix_diag_v3(
     """A matrix with a diagonal, or a band of them, and padding elsewhere."""
     low, high = _band_of(k)
     width = int(diagonal.shape[-1])
-    height = known_integer(rows, "num_rows")
-    breadth = known_integer(columns, "num_cols")
+    height = required_integer(rows, "num_rows")
+    breadth = required_integer(columns, "num_cols")
     least_rows, least_columns = width - min(high, 0), width + max(low, 0)
     if height < 0 and breadth < 0:
         height = breadth = max(least_rows, least_columns)
@@ -156,14 +153,6 @@ def read_matrix_diag_v3(
     shape = ops.concat(batch, np.array([height, breadth]))
     empty = ops.broadcast_to(ops.reshape(padding, []), shape)
     return read_set_diag_v3(empty, diagonal, k, align=align)
-
-
-def read_triangular_solve_broadcast(
-    a: Any, b: Any, *, lower: bool = True, adjoint: bool = False
-) -> Any:
-    if a.dtype.kind == "complex":
-        raise Decline("triangular systems of complex numbers")
-    return ops.triangular_solve(a, b, lower=lower, transpose=adjoint)
 
 
 READ: dict[str, Any] = {

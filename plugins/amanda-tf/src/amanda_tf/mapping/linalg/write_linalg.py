@@ -7,7 +7,8 @@ from typing import Any
 
 from amanda.mapping import Decline
 from amanda.types import DType
-from amanda_tf.mapping.operands import int_tensor, rank_of
+from amanda_std.mappings import rank_of
+from amanda_tf.mapping.operands import int_tensor
 
 __all__ = ["WRITE"]
 

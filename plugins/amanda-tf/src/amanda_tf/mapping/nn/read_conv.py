@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from amanda_std import ops
+from amanda_std.mappings import expect, known_content, rank_of
 from amanda_tf.mapping.layouts import (
     explicit_padding,
     layout_of,
     padding_of,
     spatial_items,
 )
-from amanda_tf.mapping.static_values import expect, known_content, rank_of
 
 __all__ = ["READ"]
 

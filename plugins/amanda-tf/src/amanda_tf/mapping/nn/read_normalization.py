@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from amanda_std import ops
+from amanda_std.mappings import cast_to, rank_of
 from amanda_tf.mapping.layouts import layout_of
-from amanda_tf.mapping.static_values import cast_to, rank_of
 
 __all__ = ["READ"]
 

@@ -5,44 +5,37 @@ from __future__ import annotations
 from typing import Any
 
 from amanda_std import ops
-from amanda_tf.mapping.static_values import expect, rank_of
+from amanda_std.mappings import expect, rank_of
 
-__all__ = ["READ", "add_bias"]
+__all__ = ["READ", "add_bias", "adjoint"]
 
 
-def _flip_last(x: Any, *, flip: bool, conjugate: bool) -> Any:
-    if not flip:
-        return x
-    if conjugate and x.dtype.kind == "complex":
-        x = ops.conj(x)
-    return ops.swap_last(x)
+def adjoint(x: Any) -> Any:
+    """Matrices transposed, complex numbers conjugated."""
+    return ops.swap_last(ops.conj(x) if x.dtype.kind == "complex" else x)
 
 
 def read_batch_matmul(
-    a: Any, b: Any, *, adj_x: bool = False, adj_y: bool = False,
-    grad_x: bool = False, grad_y: bool = False,
-) -> Any:  # fmt: skip
-    del grad_x, grad_y
-    a = _flip_last(a, flip=adj_x, conjugate=True)
-    return ops.matmul(a, _flip_last(b, flip=adj_y, conjugate=True))
+    a: Any, b: Any, *, adj_x: bool = False, adj_y: bool = False, **_: Any
+) -> Any:
+    return ops.matmul(adjoint(a) if adj_x else a, adjoint(b) if adj_y else b)
 
 
 def read_matmul(
-    a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False,
-    grad_a: bool = False, grad_b: bool = False,
-) -> Any:  # fmt: skip
-    del grad_a, grad_b
-    a = _flip_last(a, flip=transpose_a, conjugate=False)
-    return ops.matmul(a, _flip_last(b, flip=transpose_b, conjugate=False))
+    a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False, **_: Any
+) -> Any:
+    a, b = (
+        ops.swap_last(x) if flip else x
+        for x, flip in ((a, transpose_a), (b, transpose_b))
+    )
+    return ops.matmul(a, b)
 
 
-def read_sparse_matmul(
-    a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False,
-    a_is_sparse: bool = False, b_is_sparse: bool = False,
-) -> Any:  # fmt: skip
-    del a_is_sparse, b_is_sparse
-    y = read_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    return ops.astype(y, dtype="float32")
+def read_sparse_matmul(a: Any, b: Any, **attrs: Any) -> Any:
+    """A product of dense matrices that have many zeros."""
+    return read_matmul(
+        ops.astype(a, dtype="float32"), ops.astype(b, dtype="float32"), **attrs
+    )
 
 
 def add_bias(x: Any, bias: Any, data_format: str) -> Any:
@@ -54,10 +47,6 @@ def add_bias(x: Any, bias: Any, data_format: str) -> Any:
 
 def read_bias_add(x: Any, bias: Any, *, data_format: str = "NHWC") -> Any:
     return add_bias(x, bias, data_format)
-
-
-def read_bias_add_v1(x: Any, bias: Any) -> Any:
-    return x + bias
 
 
 def read_softmax_cross_entropy(x: Any, labels: Any) -> Any:
@@ -82,7 +71,6 @@ READ: dict[str, Any] = {
     "BatchMatMulV2": read_batch_matmul,
     "SparseMatMul": read_sparse_matmul,
     "BiasAdd": read_bias_add,
-    "BiasAddV1": read_bias_add_v1,
     "SoftmaxCrossEntropyWithLogits": read_softmax_cross_entropy,
     "SparseSoftmaxCrossEntropyWithLogits": read_sparse_softmax_cross_entropy,
 }

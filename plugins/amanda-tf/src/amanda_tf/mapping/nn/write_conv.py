@@ -11,12 +11,8 @@ from typing import Any
 import numpy as np
 
 from amanda.mapping import Decline
-from amanda_tf.mapping.operands import (
-    dims_of,
-    int_tensor,
-    rank_of,
-    scalar_like,
-)
+from amanda_std.mappings import rank_of, scalar_like
+from amanda_tf.mapping.operands import dims_of, int_tensor
 
 __all__ = ["WRITE"]
 
@@ -36,6 +32,7 @@ def _permute_axes(o: Any, x: Any, order: Sequence[int]) -> Any:
 
 
 def to_channels_last(o: Any, x: Any, layout: str) -> Any:
+    """Data with its channels as the last axis."""
     rank = rank_of(x)
     if layout == "N*C":
         return x
@@ -43,6 +40,7 @@ def to_channels_last(o: Any, x: Any, layout: str) -> Any:
 
 
 def from_channels_last(o: Any, y: Any, layout: str, rank: int) -> Any:
+    """Data with channels last, in a layout of std."""
     if layout == "N*C":
         return y
     return _permute_axes(o, y, [0, rank - 1, *range(1, rank - 1)])
@@ -101,6 +99,7 @@ class _Window:
 
     @property
     def has_padding(self) -> bool:
+        """Whether data is padded before the op; mode SAME pads within it."""
         return any(any(pair) for pair in self.pads)
 
     def pad(self, o: Any, x: Any, value: Any = None) -> Any:
@@ -113,6 +112,7 @@ class _Window:
         return o.Pad(x, pads) if value is None else o.PadV2(x, pads, value)
 
     def attrs(self, *, dilations: bool = True) -> dict[str, Any]:
+        """The attributes strides, padding and dilations."""
         found: dict[str, Any] = {
             "strides": [1, *self.strides, 1],
             "padding": "SAME" if self.same else "VALID",

@@ -14,14 +14,14 @@ from zlib import crc32
 import numpy as np
 
 from amanda_std import ops
-from amanda_tf.mapping.static_values import (
+from amanda_std.mappings import (
     cast_to,
     expect,
-    known_integer,
     known_or_value,
     known_scalar,
     rank_of,
     required_content,
+    required_integer,
 )
 
 __all__ = ["READ"]
@@ -89,7 +89,7 @@ def read_multinomial(
 ) -> Any:  # fmt: skip
     """Samples of each row's categorical distribution, by the Gumbel trick."""
     logits = o.side.value(logits)
-    number = known_integer(o.side.value(count), "num_samples")
+    number = required_integer(o.side.value(count), "num_samples")
     given = _key(o, seed, seed2)
     found = ops.random_categorical(
         given["key"], cast_to(logits, "float32"), (number,),

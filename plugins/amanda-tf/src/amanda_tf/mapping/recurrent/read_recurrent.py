@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amanda_std import ops
-from amanda_tf.mapping.static_values import known_scalar
+from amanda_std.mappings import known_scalar
 
 __all__ = ["READ"]
 

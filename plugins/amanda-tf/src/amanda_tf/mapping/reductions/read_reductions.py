@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from amanda_std import ops
-from amanda_tf.mapping.static_values import (
+from amanda_std.mappings import (
     cast_to,
     expect,
     known_content,
-    known_integer,
     known_or_value,
     rank_of,
+    required_integer,
 )
 
 __all__ = ["READ", "axes_of"]
@@ -26,7 +28,7 @@ def axes_of(value: Any) -> Any:
     return found if isinstance(found, list) else [found]
 
 
-def _reduction(op: Callable[..., Any]) -> Callable[..., Any]:
+def _reduction_reader(op: Callable[..., Any]) -> Callable[..., Any]:
     def read(x: Any, axes: Any, *, keep_dims: bool = False) -> Any:
         return op(x, axes_of(axes), keepdims=keep_dims)
 
@@ -43,30 +45,26 @@ def read_mean(x: Any, axes: Any, *, keep_dims: bool = False) -> Any:
     return ops.mean(x, axes_of(axes), keepdims=keep_dims)
 
 
-def read_l2_loss(x: Any) -> Any:
-    return ops.sum_squares(x) * 0.5
-
-
-def _extremum(op: Callable[..., Any]) -> Callable[..., Any]:
+def _extremum_reader(op: Callable[..., Any]) -> Callable[..., Any]:
     def read(x: Any, axis: Any, *, output_type: Any = None) -> Any:
-        at = op(x, known_integer(axis, "dimension"))
+        at = op(x, required_integer(axis, "dimension"))
         return at if output_type is None else cast_to(at, output_type)
 
     return read
 
 
-def _cumulative(op: Callable[..., Any]) -> Callable[..., Any]:
+def _cumulative_reader(op: Callable[..., Any]) -> Callable[..., Any]:
     def read(
         x: Any, axis: Any, *, exclusive: bool = False, reverse: bool = False
     ) -> Any:
-        at = known_integer(axis, "axis")
+        at = required_integer(axis, "axis")
         return op(x, at, exclusive=exclusive, reverse=reverse)
 
     return read
 
 
 def read_top_k(x: Any, k: Any, *, sorted: bool = True, index_type: Any = None) -> Any:  # noqa: ARG001
-    values, at = ops.topk(x, known_integer(k, "k"))
+    values, at = ops.topk(x, required_integer(k, "k"))
     return values, cast_to(at, index_type or "int32")
 
 
@@ -79,13 +77,9 @@ def read_nth_element(x: Any, n: Any, *, reverse: bool = False) -> Any:
     return ops.gather(ops.sort(x, descending=reverse), n, axis=-1)
 
 
-def read_in_top_k(scores: Any, targets: Any, k: Any) -> Any:
-    return ops.in_top_k(scores, targets, k)
-
-
 def read_histogram(x: Any, limits: Any, bins: Any, *, dtype: Any = None) -> Any:
     low, high = ops.split(limits, axis=0, outputs=2)
-    count = known_integer(bins, "nbins")
+    count = required_integer(bins, "nbins")
     found = ops.histogram(x, ops.reshape(low, []), ops.reshape(high, []), count)
     return cast_to(found, dtype or "int32")
 
@@ -112,8 +106,6 @@ def read_upper_bound(xs: Any, values: Any, *, out_type: Any = None) -> Any:
 
 
 def read_bucketize(x: Any, *, boundaries: Any) -> Any:
-    import numpy as np
-
     edges = np.asarray(boundaries, np.float32)
     found = ops.searchsorted(edges, ops.astype(x, dtype="float32"), right=True)
     return ops.astype(found, dtype="int32")
@@ -125,24 +117,22 @@ def read_invert_permutation(x: Any) -> Any:
 
 
 READ: dict[str, Any] = {
-    "Sum": _reduction(ops.sum),
-    "Prod": _reduction(ops.prod),
-    "Max": _reduction(ops.max),
-    "Min": _reduction(ops.min),
-    "All": _reduction(ops.all),
-    "Any": _reduction(ops.any),
+    "Sum": _reduction_reader(ops.sum),
+    "Prod": _reduction_reader(ops.prod),
+    "Max": _reduction_reader(ops.max),
+    "Min": _reduction_reader(ops.min),
+    "All": _reduction_reader(ops.all),
+    "Any": _reduction_reader(ops.any),
     "Mean": read_mean,
     "EuclideanNorm": read_euclidean_norm,
-    "L2Loss": read_l2_loss,
-    "ArgMax": _extremum(ops.argmax),
-    "ArgMin": _extremum(ops.argmin),
-    "Cumsum": _cumulative(ops.cumulative_sum),
-    "Cumprod": _cumulative(ops.cumulative_prod),
-    "CumulativeLogsumexp": _cumulative(ops.cumulative_logsumexp),
+    "ArgMax": _extremum_reader(ops.argmax),
+    "ArgMin": _extremum_reader(ops.argmin),
+    "Cumsum": _cumulative_reader(ops.cumulative_sum),
+    "Cumprod": _cumulative_reader(ops.cumulative_prod),
+    "CumulativeLogsumexp": _cumulative_reader(ops.cumulative_logsumexp),
     "TopKV2": read_top_k,
     "TopK": read_top_k_1,
     "NthElement": read_nth_element,
-    "InTopKV2": read_in_top_k,
     "HistogramFixedWidth": read_histogram,
     "Bincount": read_bincount,
     "LowerBound": read_lower_bound,

@@ -9,21 +9,21 @@ import numpy as np
 
 from amanda.graph import OutputPort
 from amanda.mapping import Decline
+from amanda.tensors import Tensor
 from amanda.types import DType
+from amanda_std.mappings import rank_of, scalar_like
 from amanda_tf.mapping.operands import (
     as_value,
     dims_of,
     dtype_of,
     int_tensor,
-    rank_of,
     required_static,
-    scalar_like,
 )
 
 __all__ = ["WRITE"]
 
 
-def _writer(type: str) -> Callable[..., Any]:
+def _reduction_writer(type: str) -> Callable[..., Any]:
     def write(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
         operand = _axes(o, x, axes)
         return o.op(type, x, operand, keep_dims=keepdims)
@@ -40,7 +40,7 @@ def _axes(o: Any, x: Any, axes: Any) -> Any:
     return o.Range(zero, o.Rank(x), one)
 
 
-def _extremum(type: str) -> Callable[..., Any]:
+def _extremum_writer(type: str) -> Callable[..., Any]:
     def write(
         o: Any, x: Any, axis: Any = 0, *, keepdims: bool = False, last: bool = False
     ) -> Any:
@@ -63,7 +63,7 @@ def _last(o: Any, type: str, x: Any, axis: int, keepdims: bool) -> Any:
     return o.ExpandDims(y, int_tensor(axis)) if keepdims else y
 
 
-def _cumulative(type: str) -> Callable[..., Any]:
+def _cumulative_writer(type: str) -> Callable[..., Any]:
     def write(
         o: Any, x: Any, axis: Any = 0, *, exclusive: bool = False, reverse: bool = False
     ) -> Any:
@@ -126,7 +126,7 @@ def write_searchsorted(o: Any, xs: Any, values: Any, *, right: bool = False) -> 
     return o.Reshape(found, shape) if flat else found
 
 
-def _running(type: str) -> Callable[..., Any]:
+def _running_extremum_writer(type: str) -> Callable[..., Any]:
     """Cumulative extrema, by comparing with all elements before."""
 
     def write(o: Any, x: Any, axis: Any = 0, *, reverse: bool = False) -> Any:
@@ -139,8 +139,6 @@ def _running(type: str) -> Callable[..., Any]:
         at %= rank
         rows = o.ExpandDims(x, int_tensor(at))
         keep = mask.reshape((1,) * at + (size, size) + (1,) * (rank - at - 1))
-        from amanda.tensors import Tensor
-
         limit = scalar_like(-np.inf if type == "Max" else np.inf, x)
         wide = o.SelectV2(Tensor.of(keep), rows, limit)
         return o.op(type, wide, int_tensor(at + 1))
@@ -149,20 +147,20 @@ def _running(type: str) -> Callable[..., Any]:
 
 
 WRITE: dict[str, Any] = {
-    "sum": _writer("Sum"),
-    "prod": _writer("Prod"),
-    "max": _writer("Max"),
-    "min": _writer("Min"),
-    "mean": _writer("Mean"),
-    "any": _writer("Any"),
-    "all": _writer("All"),
-    "argmax": _extremum("ArgMax"),
-    "argmin": _extremum("ArgMin"),
-    "cumulative_sum": _cumulative("Cumsum"),
-    "cumulative_prod": _cumulative("Cumprod"),
-    "cumulative_logsumexp": _cumulative("CumulativeLogsumexp"),
-    "cumulative_max": _running("Max"),
-    "cumulative_min": _running("Min"),
+    "sum": _reduction_writer("Sum"),
+    "prod": _reduction_writer("Prod"),
+    "max": _reduction_writer("Max"),
+    "min": _reduction_writer("Min"),
+    "mean": _reduction_writer("Mean"),
+    "any": _reduction_writer("Any"),
+    "all": _reduction_writer("All"),
+    "argmax": _extremum_writer("ArgMax"),
+    "argmin": _extremum_writer("ArgMin"),
+    "cumulative_sum": _cumulative_writer("Cumsum"),
+    "cumulative_prod": _cumulative_writer("Cumprod"),
+    "cumulative_logsumexp": _cumulative_writer("CumulativeLogsumexp"),
+    "cumulative_max": _running_extremum_writer("Max"),
+    "cumulative_min": _running_extremum_writer("Min"),
     "topk": write_topk,
     "sort": write_sort,
     "argsort": write_argsort,

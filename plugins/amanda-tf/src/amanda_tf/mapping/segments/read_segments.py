@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from amanda_std import ops
-from amanda_tf.mapping.static_values import known_integer, known_scalar, rank_of
+from amanda_std.mappings import known_scalar, rank_of, required_integer
 
 __all__ = ["READ"]
 
@@ -67,7 +67,7 @@ def _sparse_reduction(reduction: str, *, counted: bool = False) -> Any:
 
     def read(x: Any, indices: Any, segments: Any, count: Any = None) -> Any:
         rows = ops.gather(x, indices, axis=0)
-        total = known_integer(count, "num_segments") if counted else _count(segments)
+        total = required_integer(count, "num_segments") if counted else _count(segments)
         if reduction != "sqrt_n":
             return ops.segment_reduce(rows, segments, total, reduction=reduction)
         y = ops.segment_reduce(rows, segments, total, reduction="sum")

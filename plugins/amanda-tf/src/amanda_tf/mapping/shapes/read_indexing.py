@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from amanda_std import ops
-from amanda_tf.mapping.static_values import (
+from amanda_std.mappings import (
     cast_to,
     expect,
-    known_integer,
     known_or_value,
     known_scalar,
     rank_of,
     required_content,
+    required_integer,
 )
 
 __all__ = ["READ"]
@@ -25,7 +25,7 @@ def read_gather(x: Any, indices: Any, *, validate_indices: bool = True) -> Any: 
 
 
 def read_gather_v2(x: Any, indices: Any, axis: Any, *, batch_dims: int = 0) -> Any:
-    at = known_integer(axis, "axis")
+    at = required_integer(axis, "axis")
     rank = rank_of(x)
     at %= max(rank, 1)
     batch = batch_dims % max(rank_of(indices), 1) if batch_dims < 0 else batch_dims
@@ -48,7 +48,7 @@ def read_gather_v2(x: Any, indices: Any, axis: Any, *, batch_dims: int = 0) -> A
 
 
 def read_one_hot(indices: Any, depth: Any, on: Any, off: Any, *, axis: int = -1) -> Any:
-    return ops.one_hot(indices, known_integer(depth, "depth"), on, off, axis=axis)
+    return ops.one_hot(indices, required_integer(depth, "depth"), on, off, axis=axis)
 
 
 def read_where(x: Any, *_: Any) -> Any:

@@ -9,17 +9,17 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda_std import ops
-from amanda_tf.mapping.reductions.read_reductions import axes_of
-from amanda_tf.mapping.static_values import (
+from amanda_std.mappings import (
     cast_to,
     expect,
     known_content,
-    known_integer,
     known_or_value,
     known_scalar,
     rank_of,
     required_content,
+    required_integer,
 )
+from amanda_tf.mapping.reductions.read_reductions import axes_of
 
 __all__ = ["READ", "static_or_value"]
 
@@ -70,12 +70,12 @@ def read_conjugate_transpose(x: Any, perm: Any) -> Any:
 def read_concat(*xs: Any) -> Any:
     """The axis is the last input."""
     *parts, axis = xs
-    return ops.concat(*parts, axis=known_integer(axis, "axis"))
+    return ops.concat(*parts, axis=required_integer(axis, "axis"))
 
 
 def read_concat_0(axis: Any, *xs: Any) -> Any:
     """The axis is the first input."""
-    return ops.concat(*xs, axis=known_integer(axis, "concat_dim"))
+    return ops.concat(*xs, axis=required_integer(axis, "concat_dim"))
 
 
 def read_pack(*xs: Any, axis: int = 0) -> Any:
@@ -94,11 +94,13 @@ def read_unpack(x: Any, *, axis: int = 0, num: int) -> Any:
 
 
 def read_split(axis: Any, x: Any, *, num_split: int) -> Any:
-    return tuple(ops.split(x, axis=known_integer(axis, "split_dim"), outputs=num_split))
+    return tuple(
+        ops.split(x, axis=required_integer(axis, "split_dim"), outputs=num_split)
+    )
 
 
 def read_split_v(x: Any, sizes: Any, axis: Any, *, num_split: int) -> Any:
-    at = known_integer(axis, "split_dim")
+    at = required_integer(axis, "split_dim")
     found = known_content(sizes)
     parts = sizes if found is None else _complete_sizes(x, found, at)
     return tuple(ops.split(x, parts, axis=at, outputs=num_split))
@@ -261,7 +263,7 @@ def read_range(start: Any, stop: Any, step: Any) -> Any:
 
 def read_linspace(start: Any, stop: Any, num: Any) -> Any:
     """`num` numbers from start to stop, both included."""
-    count = known_integer(num, "num")
+    count = required_integer(num, "num")
     if count == 1:
         return ops.reshape(start, [1])
     at = ops.astype(ops.arange(0, count), dtype=start.dtype)

@@ -10,16 +10,14 @@ from amanda.graph import OutputPort
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType
+from amanda_std.mappings import rank_of, scalar_like, static_value
 from amanda_tf.mapping.operands import (
     as_value,
     as_vector,
     dims_of,
     dtype_of,
     int_tensor,
-    rank_of,
     required_static,
-    scalar_like,
-    static_value,
 )
 
 __all__ = ["WRITE"]
