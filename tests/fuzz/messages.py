@@ -67,7 +67,7 @@ def _change(message: Any, messages: list[Any], choose: random.Random) -> None:
     field = choose.choice(there)
     same = [m for m in messages if m.DESCRIPTOR is field.message_type]
     if _is_map(field):
-        _change_map(getattr(message, field.name), messages, choose)
+        _change_map(field, getattr(message, field.name), messages, choose)
     elif _is_repeated(field):
         _change_list(field, getattr(message, field.name), same, messages, choose)
     elif choose.random() < 0.2:
@@ -80,18 +80,23 @@ def _change(message: Any, messages: list[Any], choose: random.Random) -> None:
         setattr(message, field.name, _value(field, messages, choose))
 
 
-def _change_map(held: Any, messages: list[Any], choose: random.Random) -> None:
-    keys = list(held)
+def _change_map(
+    field: Any, items: Any, messages: list[Any], choose: random.Random
+) -> None:
+    keys = list(items)
     if not keys:
         return
     key = choose.choice(keys)
-    match choose.randrange(3):
-        case 0:
-            del held[key]
-        case 1:
-            held[choose.choice(keys)].CopyFrom(_copy(held[key]))
-        case 2:
-            held[choose.choice(_texts(messages))].CopyFrom(_copy(held[key]))
+    what = choose.randrange(3)
+    if what == 0:
+        del items[key]
+        return
+    target = choose.choice(keys if what == 1 else _texts(messages))
+    value = field.message_type.fields_by_name["value"]
+    if value.message_type:
+        items[target].CopyFrom(_copy(items[key]))
+    else:
+        items[target] = _value(value, messages, choose)
 
 
 def _change_list(

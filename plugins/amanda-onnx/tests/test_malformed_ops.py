@@ -206,6 +206,14 @@ def test_numbers_of_constants_raise_no_warnings():
     amanda.compile(graph, "numpy")
 
 
+@pytest.mark.parametrize("op", ["Bernoulli", "RandomNormalLike"])
+def test_a_seed_beyond_float32_raises_no_warnings(op):
+    graph = graph_of(op, [[2]], (), 1, 15)
+    graph[0].attrs["seed"] = 1e300  # as text forms may have it
+    [y] = amanda.run(graph, [np.zeros(2, "float32")], backend="numpy").values()
+    assert y.shape == (2,)
+
+
 @pytest.mark.parametrize(("op", "inputs", "attrs"), [
     ("arange", [0, 1 << 40, 1], {}),
     ("gather_elements", ["float32[2, 70000]", "int64[2, 16777216]"], {"axis": 1}),

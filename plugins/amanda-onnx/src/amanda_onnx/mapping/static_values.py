@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from amanda.mapping import Decline
 from amanda.types import DType
 from amanda_onnx.format.element_types import DTYPES
@@ -17,6 +19,7 @@ __all__ = [
     "dim_at",
     "expect_rank",
     "expect_small",
+    "float32_scalar",
     "known_integer",
     "static_dims",
     "dtype_of",
@@ -27,6 +30,12 @@ __all__ = [
 
 _LARGEST_MADE = 1 << 22
 """The most elements of a constant that functions make."""
+
+
+def float32_scalar(number: float) -> Any:
+    """A number as a scalar of numpy; infinite where float32 cannot hold it."""
+    with np.errstate(over="ignore"):
+        return np.float32(number)
 
 
 def known_integer(value: Any) -> int | None:

@@ -10,7 +10,7 @@ import numpy as np
 from amanda.graph import Graph
 from amanda.types import DType
 from amanda_onnx.mapping.attention.heads import repeat_heads
-from amanda_onnx.mapping.static_values import dtype_of
+from amanda_onnx.mapping.static_values import dtype_of, float32_scalar
 from amanda_std import ops
 from amanda_std.mappings import cast_to, expect, inline_body, rank_of, tensor_type_of
 
@@ -40,7 +40,7 @@ def read_flex_attention(
 def _root_of_scale(q: Any, scale: float | None) -> Any:
     """The square root of the scale, by which queries and keys are multiplied."""
     if scale is not None:
-        return np.asarray(sqrt(np.float32(scale))).astype(q.dtype.numpy)
+        return np.asarray(sqrt(float32_scalar(scale))).astype(q.dtype.numpy)
     depth = tensor_type_of(q).shape.dims[3]
     if isinstance(depth, int):
         return np.asarray(sqrt(1 / sqrt(depth))).astype(q.dtype.numpy)

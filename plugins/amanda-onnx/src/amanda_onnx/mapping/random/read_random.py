@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
-from amanda_onnx.mapping.static_values import dtype_of, static_dims
+from amanda_onnx.mapping.static_values import dtype_of, float32_scalar, static_dims
 from amanda_std import ops
 from amanda_std.mappings import expect, known_content, tensor_type_of
 
@@ -29,7 +29,7 @@ def _key_of_seed(seed: float | None, source: Any = None) -> Any:
         return ops.next_random_key((), stream=crc32(name.encode()))
     if float(seed).is_integer() and 0 <= seed < 2**31:
         return np.array([0, int(seed)], "uint32")
-    return np.array([2, np.float32(seed).view("uint32")], "uint32")
+    return np.array([2, float32_scalar(seed).view("uint32")], "uint32")
 
 
 def _draw(op: Any, key: Any, shape: Any, code: int | None, like: Any = None) -> Any:
@@ -158,7 +158,7 @@ def read_dropout_6(o: Any, x: Any, *, ratio: float = 0.5, is_test: int = 0,
     if is_test:
         return _inference_dropout(x, outputs, str(x.dtype))
     drawn = ops.random_uniform(_key_of_seed(None, o.source), _shape(x))
-    mask = ops.greater_equal(drawn, np.float32(ratio))
+    mask = ops.greater_equal(drawn, float32_scalar(ratio))
     y, *masks = _apply_mask(x, mask, ratio, outputs)
     return (y, *(ops.astype(m, dtype=x.dtype) for m in masks))
 
