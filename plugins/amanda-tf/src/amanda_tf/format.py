@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,16 +32,29 @@ class Format:
     The tensors of a graph that is read stay in its file, which is mapped.
     """
 
-    def read(self, source: Path | bytes | Any, *, version: str | None = None) -> Graph:
-        """The graph of a file, of its bytes, or of a GraphDef message.
+    def read(
+        self,
+        source: Path | bytes | Any,
+        *,
+        version: str | None = None,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Graph:
+        """The graph of a file, of its bytes, of a GraphDef message, or a live object.
 
         `version` is the TensorFlow version whose ops the graph has; the newest known
-        without, since a GraphDef does not say.
+        without, since a GraphDef does not say. `args` and `kwargs` are what a function
+        or a module is traced with.
         """
         from amanda_tf.graphdef import read_graph
 
+        name = "tensorflow" if version is None else f"tensorflow@{version}"
+        if _is_live(source):
+            from amanda_tf.live_objects import LiveArguments, read_live_object
+
+            given = LiveArguments(args, kwargs)
+            return read_live_object(source, _dictionary(name), given)
         with file_errors(source):
-            name = "tensorflow" if version is None else f"tensorflow@{version}"
             return read_graph(_open(source), _dictionary(name))
 
     def write(self, graph: Graph, path: Path) -> None:
@@ -60,6 +74,12 @@ class Format:
                 return
             with replace_file(path) as file:
                 chunks.write(file)
+
+
+def _is_live(source: Any) -> bool:
+    """Whether a source is an object of TensorFlow other than a message."""
+    is_data = isinstance(source, str | os.PathLike | bytes | bytearray | memoryview)
+    return not is_data and not hasattr(source, "SerializeToString")
 
 
 def _dictionary(name: str) -> Dictionary:

@@ -15,6 +15,7 @@ from amanda.types import Shape, TensorType
 from amanda_tf.attributes import attribute_chunks
 from amanda_tf.derived_attributes import element_type
 from amanda_tf.messages import GRAPH_RECORDS, NODE_RECORDS, SCHEMA
+from amanda_tf.notes import STATE_NOTES
 from amanda_tf.references import Spelling, parse_reference
 
 __all__ = ["NodeWriter", "node_names"]
@@ -111,7 +112,8 @@ class NodeWriter:
         writer = SCHEMA.writer("NodeDef").put("name", spelling.name_of(op))
         writer.put("op", "Const" if is_constant else op.type).put_all("input", inputs)
         out = MessageChunks(writer.put_if("device", facts.get("device")).done())
-        attrs = {key: op.attrs[key] for key in op.attrs if key != NODE_RECORDS.key}
+        left_out = (NODE_RECORDS.key, *STATE_NOTES)
+        attrs = {key: op.attrs[key] for key in op.attrs if key not in left_out}
         if is_constant and isinstance(attrs.get("value"), Tensor):
             attrs = {"dtype": attrs["value"].dtype, **attrs}
         for key, value in attrs.items():

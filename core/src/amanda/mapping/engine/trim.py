@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from amanda.current_host import host_in_use
 from amanda.graph import KEEP, Graph, Op, OutputPort
 
 __all__ = ["entry_values", "trim"]
@@ -11,7 +14,8 @@ def trim(source: Graph, target: Graph) -> int:
     """Remove unused ops of a converted graph; returns how many.
 
     Rules leave some behind, such as constants that became attributes. Ops whose values
-    were unused in the source graph already, by name, stay.
+    were unused in the source graph already, by name, stay, and so do ops with effects
+    on what they get.
     """
     unused = _unused_ops(source, frozenset())
     names = frozenset(port.name for op in unused for port in op.outputs) - {None}
@@ -38,6 +42,8 @@ def _unused_ops(graph: Graph, keep: frozenset[str | None]) -> list[Op]:
                 continue
             if keep and any(port.name in keep for port in op.outputs):
                 continue
+            if op.inputs and _has_effects(op):
+                continue
             found[op] = None
     return list(found)
 
@@ -55,3 +61,10 @@ def _is_unused(
     if isinstance(op, Graph):
         return False
     return not any(port in named or KEEP in port.marks for port in op.outputs)
+
+
+def _has_effects(op: Op) -> bool:
+    """Whether an op has effects, by its definition; an unknown op has none."""
+    space: Any = host_in_use().namespace(op.namespace or "", assume=True)
+    entry = space.get(op.type or "")
+    return entry is not None and bool(entry.effects)

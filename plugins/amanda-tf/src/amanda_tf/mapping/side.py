@@ -20,7 +20,9 @@ from amanda_tf.mapping.arrays.stacked_array import is_open_type
 from amanda_tf.mapping.control.function_bodies import expand_functions
 from amanda_tf.mapping.control.structured_control_flow import structure_control_flow
 from amanda_tf.mapping.placeholders import placeholders_to_parameters
-from amanda_tf.mapping.unused_ops import remove_unused
+from amanda_tf.mapping.unused_ops import is_control_output, remove_unused
+from amanda_tf.mapping.variables.reference_variables import use_resource_variables
+from amanda_tf.mapping.variables.resources import resolve_resources
 from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS
 
 __all__ = ["TensorFlowSide", "tensorflow_side"]
@@ -61,15 +63,17 @@ class TensorFlowSide(PlainSide):
         remove_unused(copy)
         copy = expand_functions(copy)
         remove_no_ops(copy)
+        use_resource_variables(copy, _dictionary(self.name))
         structure_control_flow(copy)
         remove_unused(copy)
+        resolve_resources(copy)
         placeholders_to_parameters(copy)
         return copy
 
     def finish(self, graph: Graph, source: Graph) -> None:
         """Complete a written graph: functions of bodies, derived attributes."""
         del source
-        dictionary: Any = namespace(self.name, assume=True)
+        dictionary = _dictionary(self.name)
         for part in graph.graphs():
             for op in part:
                 if op.own_namespace == CORE and op.type == CONSTANT:
@@ -95,7 +99,7 @@ def drop_file_records(op: Op) -> None:
 
 def add_results(graph: Graph) -> None:
     """Add results to a graph without any: all outputs that no op uses."""
-    if graph.results or graph.entries:
+    if graph.results or graph.entries or any(map(is_control_output, graph)):
         return
     for op in graph:
         if op.type not in _NO_RESULTS and not any(p.users for p in op.outputs):
@@ -134,5 +138,8 @@ def tensorflow_side(
 
 @cache
 def _cached_side(name: str) -> TensorFlowSide:
-    dictionary: Any = namespace(name, assume=True)
-    return TensorFlowSide.of(dictionary, integers="int32")
+    return TensorFlowSide.of(_dictionary(name), integers="int32")
+
+
+def _dictionary(name: str) -> Any:
+    return namespace(name, assume=True)

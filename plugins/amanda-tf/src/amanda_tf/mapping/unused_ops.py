@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda_tf.mapping.placeholders import PLACEHOLDERS
+from amanda_tf.notes import CONTROL_OUTPUT
 
 _CYCLIC = ("Merge", "RefMerge", "NextIteration", "RefNextIteration")
 """Ops whose inputs may be cycles."""
 
-__all__ = ["remove_unused"]
+__all__ = ["has_effects", "is_control_output", "remove_unused"]
 
 
 def remove_unused(graph: Graph) -> None:
-    """Remove ops that no result needs, by a value or by order."""
+    """Remove ops that no result and no control output needs, by a value or by order."""
     sides = (side for entry in graph.entries.values() for side in entry)
     named = (value for side in sides for value in side.values())
     values = [v for v in (*graph.results, *named) if v is not None]
-    needed = _with_order(graph, values)
+    needed = _with_order(graph, values, [op for op in graph if is_control_output(op)])
     unused = [op for op in graph if op not in needed and op.type not in PLACEHOLDERS]
     for op in unused:
         if op.feedback or op.type in _CYCLIC:
@@ -26,18 +27,52 @@ def remove_unused(graph: Graph) -> None:
         graph.remove(op)
 
 
-def _with_order(graph: Graph, values: list[OutputPort]) -> set[Op]:
-    """The ops that values depend on, and those that these ops wait for."""
-    needed: set[Op] = set()
-    waiting = values
+def is_control_output(op: Op) -> bool:
+    """Whether an op runs in every call, also where no result needs it."""
+    return op.has_attrs and CONTROL_OUTPUT in op.attrs
+
+
+def has_effects(op: Op) -> bool:
+    """Whether an op of a function runs in every call: it assigns, checks or prints.
+
+    TensorFlow prunes from functions what has no effect and what no result needs.
+    """
+    kind = op.type or ""
+    if op.bodies:
+        return any(has_effects(each) for body in op.bodies.values() for each in body)
+    return kind in _EFFECTS or kind.startswith(_EFFECT_PREFIXES)
+
+
+_EFFECTS = ("Assert", "PrintV2", "StatefulPartitionedCall")
+_EFFECT_PREFIXES = (
+    "Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter",
+    "ResourceStridedSliceAssign", "LookupTableInsert", "LookupTableImport",
+    "LookupTableRemove",
+)  # fmt: skip
+
+
+def _with_order(graph: Graph, values: list[OutputPort], ops: list[Op]) -> set[Op]:
+    """The ops, those that values depend on, and those that all these wait for."""
+    needed: set[Op] = set(ops)
+    waiting = [*values, *(v for op in ops for v in op.inputs if v is not None)]
+    for op in ops:
+        waiting += [v for body in op.bodies.values() for v in body.captures]
+        waiting += _add_firsts(graph, op, needed)
     while waiting:
         found = [op for op in graph.upstream(*waiting) if op not in needed]
         needed.update(found)
-        first = {f for op in found for f in op.control_inputs}
-        waiting = []
-        for op in first - needed:
-            if op.graph is not graph:
-                continue
-            needed.add(op)
-            waiting += [v for v in op.inputs if v is not None]
+        waiting = [v for op in found for v in _add_firsts(graph, op, needed)]
     return needed
+
+
+def _add_firsts(graph: Graph, op: Op, needed: set[Op]) -> list[OutputPort]:
+    """Add all ops that an op waits for to the needed ones; returns what they read."""
+    values: list[OutputPort] = []
+    waiting = [op]
+    while waiting:
+        for first in waiting.pop().control_inputs:
+            if first.graph is graph and first not in needed:
+                needed.add(first)
+                waiting.append(first)
+                values += [v for v in first.inputs if v is not None]
+    return values

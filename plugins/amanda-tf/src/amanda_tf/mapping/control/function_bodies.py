@@ -10,6 +10,8 @@ from amanda.graph import Graph, Op
 from amanda.mapping import expect_bounded_calls, inline_functions
 from amanda.tensors import FunctionRef
 from amanda_tf.attributes import PLACEHOLDER
+from amanda_tf.mapping.unused_ops import has_effects
+from amanda_tf.notes import CONTROL_OUTPUT
 
 __all__ = ["expand_functions"]
 
@@ -49,8 +51,11 @@ def expand_functions(graph: Graph) -> Graph:
 
 
 def _specialize(op: Op, function: Graph) -> Graph:
-    """A copy of a function, with the attributes of a call."""
+    """A copy of a function, with the attributes of a call; its effects stay."""
     copy = function.clone()
+    for each in copy:
+        if has_effects(each):
+            each.attrs[CONTROL_OUTPUT] = True
     given = op.attrs if op.has_attrs else {}
     for each in copy.walk():
         for key, value in list(each.attrs.items()) if each.has_attrs else ():

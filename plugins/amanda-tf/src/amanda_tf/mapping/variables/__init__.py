@@ -1,0 +1,1 @@
+"""Variables: reads, assignments and training steps."""

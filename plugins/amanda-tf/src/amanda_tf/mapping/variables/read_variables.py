@@ -1,0 +1,175 @@
+"""From TensorFlow: variables of resources, and ops on them.
+
+A handle is a variable of the hub, or the value itself where nothing assigns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from amanda.mapping import Decline
+from amanda.tensors import Tensor
+from amanda.types import RefType, Shape, TensorType
+from amanda_std import ops
+from amanda_tf.mapping.shapes.read_indexing import READ as READ_INDEXING
+from amanda_tf.mapping.shapes.read_shapes import READ as READ_SHAPES
+from amanda_tf.mapping.variables.resources import variable_key
+from amanda_tf.notes import VALUE
+
+__all__ = ["READ", "assign", "read_value"]
+
+
+def is_variable(handle: Any) -> bool:
+    return isinstance(handle.port.type, RefType)
+
+
+def read_value(handle: Any) -> Any:
+    """The value of a variable at this point of the order."""
+    return ops.read(handle) if is_variable(handle) else handle
+
+
+def assign(handle: Any, value: Any) -> None:
+    """Assign a value to a variable."""
+    if not is_variable(handle):
+        raise Decline("the variable is not part of the graph")
+    ops.assign(handle, value)
+
+
+def read_var_handle(
+    *, dtype: Any, shape: Any = None, context: Any, **_names: Any
+) -> Any:
+    op = context.source
+    value = op.attrs.get(VALUE)
+    known = shape if isinstance(shape, Shape) and shape.has_rank else None
+    held = TensorType(dtype, known)
+    key = variable_key(op)
+    if not isinstance(value, Tensor):
+        return ops.variable(key=key, type=held)
+    return ops.variable(context.graph.constant(value).output, key=key, type=held)
+
+
+def read_read(handle: Any, *, dtype: Any) -> Any:
+    del dtype
+    return read_value(handle)
+
+
+def read_assign(handle: Any, value: Any, *, dtype: Any = None,
+                validate_shape: bool = False) -> Any:  # fmt: skip
+    del dtype, validate_shape
+    assign(handle, value)
+    return ()
+
+
+def read_assign_add(handle: Any, value: Any, *, dtype: Any = None) -> Any:
+    del dtype
+    ops.assign_add(handle, value)
+    return ()
+
+
+def read_assign_subtract(handle: Any, value: Any, *, dtype: Any = None) -> Any:
+    del dtype
+    ops.assign_subtract(handle, value)
+    return ()
+
+
+def read_is_initialized(handle: Any, *, context: Any) -> Any:
+    """True for a variable with a value; others may get one in any call."""
+    given = context.source.inputs[0]
+    has_value = given is not None and VALUE in given.op.attrs
+    if is_variable(handle) and not has_value:
+        raise Decline("whether a variable has a value is not part of the hub")
+    return ops.identity(np.asarray(True))
+
+
+def read_destroy(handle: Any, *, ignore_lookup_error: bool = True) -> Any:
+    del handle, ignore_lookup_error
+    return ()
+
+
+def read_shape(handle: Any, *, out_type: Any = None) -> Any:
+    return READ_SHAPES["Shape"](read_value(handle), out_type=out_type or "int32")
+
+
+def read_gather(
+    handle: Any, indices: Any, *, dtype: Any, batch_dims: int = 0,
+    validate_indices: bool = True,
+) -> Any:  # fmt: skip
+    del dtype, validate_indices
+    x = read_value(handle)
+    if not batch_dims:
+        return ops.gather(x, indices, axis=0)
+    return ops.gather_nd(x, ops.expand_dims(indices, [-1]), batch_dims=batch_dims)
+
+
+def read_gather_nd(handle: Any, indices: Any, *, dtype: Any) -> Any:
+    del dtype
+    return ops.gather_nd(read_value(handle), indices)
+
+
+def _scatter(
+    reduction: str, is_nd: bool, change: Callable[[Any], Any] | None = None
+) -> Any:
+    """A rule that scatters updates into a variable, by rows or by coordinates."""
+
+    def read(handle: Any, indices: Any, updates: Any, **_options: Any) -> Any:
+        x = read_value(handle)
+        places = indices if is_nd else ops.expand_dims(indices, [-1])
+        updates = updates if change is None else change(updates)
+        if not is_nd:
+            updates = _broadcast_rows(x, indices, updates)
+        assign(handle, ops.scatter_nd(x, places, updates, reduction=reduction))
+        return ()
+
+    return read
+
+
+def _broadcast_rows(x: Any, indices: Any, updates: Any) -> Any:
+    """A scalar update for every row; other updates as they are."""
+    if updates.type.shape.rank:
+        return updates
+    row = ops.slice_(ops.shape_of(x), [1], [2**31])
+    return ops.broadcast_to(updates, ops.concat(ops.shape_of(indices), row))
+
+
+def read_strided_slice_assign(
+    handle: Any, begin: Any, end: Any, strides: Any, value: Any, **masks: Any
+) -> Any:
+    x = read_value(handle)
+    update = READ_SHAPES.get("TensorStridedSliceUpdate") or READ_INDEXING.get(
+        "TensorStridedSliceUpdate"
+    )
+    if update is None:
+        raise Decline("TensorStridedSliceUpdate is not mapped")
+    masks.pop("dtype", None)
+    assign(handle, update(x, begin, end, strides, value, **masks))
+    return ()
+
+
+READ: dict[str, Any] = {
+    "VarHandleOp": read_var_handle,
+    "ReadVariableOp": read_read,
+    "AssignVariableOp": read_assign,
+    "AssignAddVariableOp": read_assign_add,
+    "AssignSubVariableOp": read_assign_subtract,
+    "VarIsInitializedOp": read_is_initialized,
+    "DestroyResourceOp": read_destroy,
+    "VariableShape": read_shape,
+    "ResourceGather": read_gather,
+    "ResourceGatherNd": read_gather_nd,
+    "ResourceStridedSliceAssign": read_strided_slice_assign,
+    "ResourceScatterUpdate": _scatter("none", False),
+    "ResourceScatterAdd": _scatter("add", False),
+    "ResourceScatterSub": _scatter("add", False, ops.negative),
+    "ResourceScatterMul": _scatter("mul", False),
+    "ResourceScatterDiv": _scatter("mul", False, ops.reciprocal),
+    "ResourceScatterMin": _scatter("min", False),
+    "ResourceScatterMax": _scatter("max", False),
+    "ResourceScatterNdUpdate": _scatter("none", True),
+    "ResourceScatterNdAdd": _scatter("add", True),
+    "ResourceScatterNdSub": _scatter("add", True, ops.negative),
+    "ResourceScatterNdMin": _scatter("min", True),
+    "ResourceScatterNdMax": _scatter("max", True),
+}
