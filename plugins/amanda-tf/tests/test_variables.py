@@ -263,3 +263,40 @@ def test_references_that_nothing_assigns_are_constants():
     assert types(hub) == {"constant", "matmul", "identity"} & types(hub)
     got = amanda.compile(hub, "numpy")([matrix(4, 3)])
     np.testing.assert_allclose(got["r0"], runs[0][0], rtol=1e-5)
+
+
+def check_round_trip(function, *calls):
+    """Run a function from the hub by TensorFlow, and compare results and state."""
+    hub = check(function, *calls)
+    again = amanda.compile(hub, "numpy"), amanda.compile(hub, "tensorflow")
+    for feeds in calls:
+        rows = [dict(run(list(feeds)).items()) for run in again]
+        for name, value in rows[0].items():
+            np.testing.assert_allclose(rows[1][name], value, rtol=1e-5, atol=1e-6)
+    for key in again[0].state:
+        np.testing.assert_allclose(
+            again[1].state[key], again[0].state[key], rtol=1e-5, atol=1e-6
+        )
+    return again[1]
+
+
+def test_variables_of_the_hub_are_those_of_tensorflow():
+    w, n = tf.Variable(matrix(2, 2), name="w"), tf.Variable(0.0, name="n")
+
+    def build(x):
+        before = w.read_value()
+        w.assign(x * before)
+        middle = w * 2.0
+        w.assign_add(before)
+        if tf.reduce_sum(x) > 4:
+            n.assign_add(1.0)
+        for _ in tf.range(3):
+            w.assign_sub(0.1 * middle)
+        return before, middle
+
+    run = check_round_trip(build, [matrix(2, 2, seed=1)], [matrix(2, 2, seed=2) * 2])
+    assert sorted(run.state) == ["n", "w"]
+    run.state["w"] = np.zeros((2, 2), "f")
+    assert run.state["w"].tolist() == [[0, 0], [0, 0]]
+    run.state.reset("w")
+    np.testing.assert_array_equal(run.state["w"], matrix(2, 2))

@@ -15,6 +15,9 @@ from amanda.types import DType, TensorType
 from amanda_tf.backend import import_tensorflow
 from amanda_tf.derived_attributes import add_derived_attributes, element_type
 from amanda_tf.graphdef import graph_chunks
+from amanda_tf.notes import CONTROL_OUTPUT
+from amanda_tf.variable_state import VariableState
+from amanda_tf.writer import node_names
 
 __all__ = ["TensorFlowExecutable"]
 
@@ -30,6 +33,8 @@ class TensorFlowExecutable:
         self._device = device
         self._untyped = [element_type(p.type) is None for p in graph.parameters]
         self._functions: dict[tuple[str, ...], Any] = {}
+        handles = any(op.type == "VarHandleOp" for op in self._graph)
+        self.state = VariableState(self._graph) if handles else None
         if not any(self._untyped):
             self._functions[()] = self._load(self._graph)
 
@@ -42,13 +47,22 @@ class TensorFlowExecutable:
         for i, port in enumerate(copy.parameters):
             port.name = f"amanda_input_{i}"
         names = [port.name for port in copy.parameters]
+        labels = node_names(copy)
+        handles = {
+            f"{labels[op]}:0": self.state.handle(op)
+            for op in copy
+            if op.type == "VarHandleOp" and self.state is not None
+        }
+        effects = [labels[op] for op in copy if CONTROL_OUTPUT in op.attrs]
         definition = tf.compat.v1.GraphDef()
         definition.ParseFromString(_serialize(copy))
         kind, _, number = (self._device or "cpu").partition(":")
 
         def load() -> None:
             with tf.device(f"/device:{kind.upper()}:{number or 0}"):
-                tf.compat.v1.import_graph_def(definition, name="")
+                capture = tf.compat.v1.get_default_graph().capture
+                inputs = {name: capture(handle) for name, handle in handles.items()}
+                tf.compat.v1.import_graph_def(definition, inputs, name="")
 
         try:
             wrapped = tf.compat.v1.wrap_function(load, [])
@@ -57,7 +71,8 @@ class TensorFlowExecutable:
                 [
                     wrapped.graph.get_tensor_by_name(f"amanda_result_{i}:0")
                     for i in range(len(copy.outputs))
-                ],
+                ]
+                + [wrapped.graph.get_operation_by_name(name) for name in effects],
             )
         except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
             raise BackendError(
@@ -93,6 +108,7 @@ class TensorFlowExecutable:
                 "TensorFlow cannot run the graph", got=_reason(error)
             ) from error
         found = found if isinstance(found, list | tuple) else [found]
+        found = found[: len(self._graph.outputs)]  # then what only has effects
         return [_as_text(np.asarray(value.numpy())) for value in found]
 
 

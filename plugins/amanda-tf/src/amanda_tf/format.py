@@ -7,8 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from warnings import warn
 
 import amanda
+from amanda.errors import AmandaWarning
 from amanda.files import map_file, replace_file
 from amanda.formatkit import (
     MessageFile,
@@ -17,6 +19,7 @@ from amanda.formatkit import (
     print_text_format,
 )
 from amanda.graph import Graph
+from amanda_tf.notes import VALUE
 
 if TYPE_CHECKING:
     from amanda.dictionary import Dictionary
@@ -63,6 +66,7 @@ class Format:
         from amanda_tf.messages import SCHEMA
 
         path = Path(path)
+        _warn_of_variables(graph)
         with file_errors(path):
             chunks = graph_chunks(graph, _dictionary(graph.namespace or "tensorflow"))
             if path.suffix.lower() in _TEXT:
@@ -74,6 +78,17 @@ class Format:
                 return
             with replace_file(path) as file:
                 chunks.write(file)
+
+
+def _warn_of_variables(graph: Graph) -> None:
+    """Warn of values of variables, which a GraphDef does not hold."""
+    lost = [op.label for op in graph if op.has_attrs and VALUE in op.attrs]
+    if lost:
+        warn(
+            f"a GraphDef has no values of variables: those of {', '.join(lost[:5])}"
+            f"{' ...' if len(lost) > 5 else ''} are not written",
+            AmandaWarning, stacklevel=2,
+        )  # fmt: skip
 
 
 def _is_live(source: Any) -> bool:

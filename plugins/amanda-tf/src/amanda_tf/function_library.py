@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import FunctionRef
+from amanda.types import resource
+from amanda_tf.effects import has_effects
 
 __all__ = ["bodies_to_functions"]
 
@@ -42,8 +44,11 @@ def _move_bodies(root: Graph, op: Op) -> None:
         attrs[name] = FunctionRef(free)
     inputs = [*op.inputs, *values]
     count = len(op.outputs) + (len(values) if is_loop else 0)
+    kind = op.type or ""
+    if has_effects(op) or any(_dtype(value) == resource for value in values):
+        kind = kind.removeprefix("Stateless")
     with home.before(op):
-        made = home.add(op.type, inputs, attrs, outputs=count)
+        made = home.add(kind, inputs, attrs, outputs=count)
     for old, new in zip(op.outputs, made.outputs, strict=False):
         new.type, new.name = old.type, None
     for value, new in zip(values, made.outputs[len(op.outputs) :], strict=False):

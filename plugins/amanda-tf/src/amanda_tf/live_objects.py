@@ -271,11 +271,10 @@ def _add_variable(
         "shape": Shape(None if dims.rank is None else known),
     }  # fmt: skip
 
-    def read() -> Any:
-        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=kind).numpy()
-
     if dims.is_fully_defined() and _is_initialized(handle):
-        attrs[VALUE] = Tensor.lazy(read, attrs["dtype"], tuple(dims))
+        # a snapshot, without a copy: assignments leave buffers that are shared
+        value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=kind)
+        attrs[VALUE] = Tensor.lazy(value.numpy, attrs["dtype"], tuple(dims))
     made = graph.add("VarHandleOp", [], attrs, name=name)
     made.output.type = TensorType(resource)
     return made.output

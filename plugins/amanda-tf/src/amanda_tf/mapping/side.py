@@ -15,6 +15,7 @@ from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.mapping import Decline, PlainSide
 from amanda.types import DType, TensorType, Type
 from amanda_tf.derived_attributes import add_derived_attributes
+from amanda_tf.effects import has_effects
 from amanda_tf.function_library import bodies_to_functions
 from amanda_tf.mapping.arrays.stacked_array import is_open_type
 from amanda_tf.mapping.control.function_bodies import expand_functions
@@ -24,6 +25,7 @@ from amanda_tf.mapping.unused_ops import is_control_output, remove_unused
 from amanda_tf.mapping.variables.reference_variables import use_resource_variables
 from amanda_tf.mapping.variables.resources import resolve_resources
 from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS
+from amanda_tf.notes import CONTROL_OUTPUT
 
 __all__ = ["TensorFlowSide", "tensorflow_side"]
 
@@ -78,6 +80,9 @@ class TensorFlowSide(PlainSide):
             for op in part:
                 if op.own_namespace == CORE and op.type == CONSTANT:
                     drop_file_records(op)
+        for op in graph:
+            if has_effects(op):
+                op.attrs[CONTROL_OUTPUT] = True
         add_derived_attributes(graph, dictionary)
         bodies_to_functions(graph)
         add_derived_attributes(graph, dictionary)

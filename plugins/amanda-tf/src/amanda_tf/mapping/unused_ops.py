@@ -9,7 +9,7 @@ from amanda_tf.notes import CONTROL_OUTPUT
 _CYCLIC = ("Merge", "RefMerge", "NextIteration", "RefNextIteration")
 """Ops whose inputs may be cycles."""
 
-__all__ = ["has_effects", "is_control_output", "remove_unused"]
+__all__ = ["is_control_output", "remove_unused"]
 
 
 def remove_unused(graph: Graph) -> None:
@@ -30,25 +30,6 @@ def remove_unused(graph: Graph) -> None:
 def is_control_output(op: Op) -> bool:
     """Whether an op runs in every call, also where no result needs it."""
     return op.has_attrs and CONTROL_OUTPUT in op.attrs
-
-
-def has_effects(op: Op) -> bool:
-    """Whether an op of a function runs in every call: it assigns, checks or prints.
-
-    TensorFlow prunes from functions what has no effect and what no result needs.
-    """
-    kind = op.type or ""
-    if op.bodies:
-        return any(has_effects(each) for body in op.bodies.values() for each in body)
-    return kind in _EFFECTS or kind.startswith(_EFFECT_PREFIXES)
-
-
-_EFFECTS = ("Assert", "PrintV2", "StatefulPartitionedCall")
-_EFFECT_PREFIXES = (
-    "Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter",
-    "ResourceStridedSliceAssign", "LookupTableInsert", "LookupTableImport",
-    "LookupTableRemove",
-)  # fmt: skip
 
 
 def _with_order(graph: Graph, values: list[OutputPort], ops: list[Op]) -> set[Op]:

@@ -10,7 +10,7 @@ from amanda.graph import Graph, Op
 from amanda.mapping import expect_bounded_calls, inline_functions
 from amanda.tensors import FunctionRef
 from amanda_tf.attributes import PLACEHOLDER
-from amanda_tf.mapping.unused_ops import has_effects
+from amanda_tf.effects import has_effects
 from amanda_tf.notes import CONTROL_OUTPUT
 
 __all__ = ["expand_functions"]
