@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
 import pytest
 
 import amanda
 from amanda.errors import AmandaError, InvalidTypeError
 from amanda.graph import Graph
 from amanda.tensors import FunctionRef
+from amanda_std.hub.op_samples import op_samples
 from amanda_std.inference.shape_arguments import normalize_axis, to_integers
 from amanda_std.passes import infer
 
@@ -49,6 +54,56 @@ def test_shape_arguments_hold_integers(value: object) -> None:
 def test_an_axis_is_an_integer() -> None:
     with pytest.raises(InvalidTypeError, match="axis is an integer"):
         normalize_axis("last", 2)
+
+
+def with_integers(value: int) -> Iterator[tuple[str, Graph, Any]]:
+    """The first sample of each op, with one of its integer attributes set."""
+    for name, make in first_samples():
+        attrs = {a.name: a.default for a in amanda.namespace("std")[name].attrs}
+        attrs.update(find_op(make().graph, name).attrs)
+        for key, old in attrs.items():
+            is_list = isinstance(old, list | tuple) and {*map(type, old)} == {int}
+            if is_list or type(old) is int:
+                sample = make()
+                new = [value] * len(old) if is_list else value
+                find_op(sample.graph, name).attrs[key] = new
+                yield f"{name}, {key}", sample.graph, sample.feeds
+
+
+def first_samples() -> Iterator[tuple[str, Any]]:
+    """The ops whose first sample is a graph with that op, with its maker."""
+    for name in amanda.namespace("std"):
+        for make in op_samples([name], 1).values():
+            with suppress(AmandaError):  # a sample with a variable of a state
+                if find_op(make().graph, name):
+                    yield name, make
+
+
+def find_op(graph: Graph, name: str) -> Any:
+    return next((op for op in graph if op.type == name), None)
+
+
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize(
+    ("value", "runs"), [(2**70, True), (2**33, False), (-1, False)]
+)
+def test_integers_out_of_range_are_refused_soon(value: int, runs: bool) -> None:
+    """Or the op has a result; none is computed without end, and no foreign error."""
+    count, faults = 0, []
+    for label, graph, feeds in with_integers(value):
+        count += 1
+        try:
+            executable = amanda.compile(graph, "numpy")
+            if runs:
+                executable(feeds)
+        except AmandaError as error:
+            if " failed while " in error.message:
+                faults.append(f"{label}: {error}")
+        except BaseException as error:
+            error.add_note(label)
+            raise
+    assert not faults, "\n".join(faults)
+    assert count > 60
 
 
 def test_a_graph_as_an_op_may_lack_a_result() -> None:

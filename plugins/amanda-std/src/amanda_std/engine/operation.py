@@ -73,6 +73,7 @@ from amanda_std.engine.values import (
     Tracing,
     Typed,
     Value,
+    count_definition_op,
     is_tracing,
     is_types_only,
     lift,
@@ -238,6 +239,7 @@ class Operation:
         if kind is None and self._is_computed_now(bound, given):
             return self.run(bound, given)
         if kind is Typed or is_types_only():
+            count_definition_op()
             with types_only():
                 found = self.types(self.normal(bound), given)
             values: Any = tuple(

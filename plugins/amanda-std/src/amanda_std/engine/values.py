@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Final, NoReturn, Self
 
 from amanda.argument_checks import argument_error, checks_itself
 from amanda.errors import InvalidTypeError, Undecided, UsageError
@@ -289,6 +289,11 @@ def require_tracing(ports: Sequence[OutputPort] = ()) -> Tracing:
 
 
 _types_only: ContextVar[bool] = ContextVar("amanda_std_types_only", default=False)
+_ops_left: ContextVar[list[int] | None] = ContextVar(
+    "amanda_std_ops_left", default=None
+)
+LONGEST_DEFINITION: Final = 20_000
+"""The most ops that the definition of a composite may call."""
 
 
 @contextmanager
@@ -299,6 +304,32 @@ def types_only() -> Iterator[None]:
         yield
     finally:
         _types_only.reset(token)
+
+
+@contextmanager
+def bounded_definition() -> Iterator[None]:
+    """Context in which a definition may use a limited number of ops."""
+    if _ops_left.get() is not None:  # a definition inside another one
+        yield
+        return
+    token = _ops_left.set([LONGEST_DEFINITION])
+    try:
+        yield
+    finally:
+        _ops_left.reset(token)
+
+
+def count_definition_op() -> None:
+    """Count an op of a definition; raise InvalidTypeError where they are too many."""
+    left = _ops_left.get()
+    if left is None:
+        return
+    left[0] -= 1
+    if left[0] < 0:
+        raise InvalidTypeError(
+            "the definition is too long", expected=f"at most {LONGEST_DEFINITION} ops",
+            got="more of them, by the size of an attribute or of an input",
+        )  # fmt: skip
 
 
 def is_types_only() -> bool:

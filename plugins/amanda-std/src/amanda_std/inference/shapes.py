@@ -7,13 +7,23 @@ from typing import Any
 
 from amanda.errors import InvalidTypeError, Undecided
 from amanda.types import Dim, Shape, Sym, TensorType, dims_equal, minimum
-from amanda_std.inference.shape_arguments import UnknownShapeArg, normalize_axes
+from amanda_std.inference.shape_arguments import (
+    UnknownShapeArg,
+    normalize_axes,
+    normalize_axis,
+)
 
 Dims = tuple[Dim, ...]
 
 
 def same_as_first(x: TensorType) -> Shape:
     """The shape of the first argument."""
+    return x.shape
+
+
+def same_along_axis(x: TensorType, *, axis: int) -> Shape:
+    """The shape of the first argument, which has this axis."""
+    normalize_axis(axis, x.shape.rank)
     return x.shape
 
 

@@ -15,7 +15,7 @@ from amanda.graph import Graph
 from amanda.types import DType, Sym, TensorType, Type, unknown
 from amanda_std.engine import diagnostics
 from amanda_std.engine.annotations import BODY, SHAPE_ARG, TENSOR, ArgKind, Param
-from amanda_std.engine.values import Operators, Typed, types_only
+from amanda_std.engine.values import Operators, Typed, bounded_definition, types_only
 from amanda_std.inference.shape_arguments import (
     MAX_KNOWN_ELEMENTS,
     UnknownShapeArg,
@@ -106,7 +106,7 @@ def _infer_by_definition(
 ) -> tuple[Type, ...]:
     """The result types of a composite, through its definition."""
     lifted = [Typed(a) if isinstance(a, TensorType) else a for a in args]
-    with types_only(), np.errstate(all="ignore"):  # as when the graph runs
+    with types_only(), bounded_definition(), np.errstate(all="ignore"):
         made = operation.function(*lifted, **attrs)
     many = made if isinstance(made, tuple | list) else (made,)
     found: list[Type] = []

@@ -68,6 +68,8 @@ def segment_reduce(
     many = (
         unpack_shape_argument(count, 1)[0] if isinstance(count, tuple | list) else count
     )
+    if isinstance(many, int) and many < 0:
+        raise InvalidTypeError("the number of segments is negative", got=many)
     at = _valid_segments(segments, many)
     empty = scalar_like(_identity_of(reduction, dtype_of(x).numpy), x)
     rest = list(x.shape[1:])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from amanda.errors import InvalidTypeError
 from amanda.types import Shape, Sym, TensorType
 from amanda_std.engine.annotations import (
     Index,
@@ -43,7 +44,7 @@ def _stable_order(x: Any, axis: int, descending: bool) -> Any:
     return np_.flip(x.shape[axis] - 1 - positions, axis=axis)
 
 
-@primitive(shape=shapes.same_as_first)
+@primitive(shape=shapes.same_along_axis)
 def argsort(x: Real, *, axis: int = -1, descending: bool = False) -> Index:
     """Indices that sort the elements along an axis"""
     return _stable_order(x, axis, descending).astype("int64")
@@ -52,7 +53,7 @@ def argsort(x: Real, *, axis: int = -1, descending: bool = False) -> Index:
 argsort.not_differentiable("its results are indices")
 
 
-@primitive(shape=shapes.same_as_first)
+@primitive(shape=shapes.same_along_axis)
 def sort(x: Real, *, axis: int = -1, descending: bool = False) -> Real:
     """Sorted elements along an axis"""
     return xp(x).take_along_axis(x, _stable_order(x, axis, descending), axis=axis)
@@ -108,6 +109,11 @@ sort.samples(_sort_samples(False))
 def _topk_shapes(x: TensorType, k: Any, *, axis: int = -1) -> list[Shape]:
     at = normalize_axis(axis, x.shape.rank)
     one = k[0] if isinstance(k, tuple) else k  # also as a vector of one element
+    size = x.shape.dims[at]
+    if isinstance(one, int) and isinstance(size, int) and one > size:
+        raise InvalidTypeError(
+            "topk of more elements than there are", expected=f"at most {size}", got=one
+        )
     count = (
         Sym.unknown()
         if isinstance(one, UnknownShapeArg) or may_be_negative(one)

@@ -42,12 +42,19 @@ def _window_indices(old: Any, new: Any) -> tuple[Any, Any, Any]:
     end = negative(floor_divide(negative(last), new_))
     most = old // new + 2
     if isinstance(old, int) and isinstance(new, int):
-        most = max((-(-(j + 1) * old // new) - j * old // new for j in range(new)),
-                   default=1)  # fmt: skip
+        most = _longest_window(old, new)
     at = add(expand_dims(start, (1,)), arange(0, most))
     stop = expand_dims(end, (1,))
     there = less(at, stop)
     return minimum(at, subtract(stop, 1)), there, subtract(end, start)
+
+
+def _longest_window(old: int, new: int) -> int:
+    """The most elements in a window: its start is rounded down, its end up."""
+    if not new:
+        return 1
+    length, rest = divmod(old, new)
+    return length + (0 if not rest else 2 if new % rest else 1)
 
 
 def _pool_adaptively(x: Any, size: Any, fold: Any) -> Any:

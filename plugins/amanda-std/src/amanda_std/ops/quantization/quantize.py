@@ -192,6 +192,10 @@ def _(g: Any, x: Any, scale: Any, zero_point: Any = None, *, low: int, high: int
 
 def nudge_range(low: Any, high: Any, bits: int, narrow: bool) -> Any:
     """Range nudged so that 0 is a quantization level: low, high and step."""
+    if not 1 <= bits <= 32:
+        raise InvalidTypeError(
+            "bits of a quantization out of range", expected="1 to 32", got=str(bits)
+        )
     first, last = float(narrow), float(2**bits - 1)
     step = (high - low) / (last - first)
     zero = clip(floor(first - low / step + 0.5), first, last)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from amanda.errors import InvalidTypeError
 from amanda_std.engine.annotations import Array, Real, ShapeArg
 from amanda_std.engine.operation import composite
 from amanda_std.engine.samples import Sample, Samples, array, ramp
@@ -37,6 +38,8 @@ def frames(x: Array, length: ShapeArg, step: ShapeArg) -> Array:
 @composite
 def overlap_add(x: Real, step: ShapeArg) -> Real:
     """Overlap-add: sum frames placed every `step` elements"""
+    if isinstance(step, int) and step < 0:
+        raise InvalidTypeError("the step between frames is negative", got=step)
     count, length = x.shape[-2:]
     rank = len(dims_of(x))
     order = (rank - 2, rank - 1, *range(rank - 2))

@@ -120,6 +120,11 @@ def _gather_nd_shape(
     depth = indices.shape.dims[-1]
     if isinstance(depth, Sym):
         raise Undecided("the number of indexed axes is unknown until run time")
+    axes = min(indices.shape.rank - 1, x.shape.rank - depth)
+    if not 0 <= batch_dims <= axes:
+        raise InvalidTypeError(
+            "batch_dims out of range", expected=f"0 to {axes}", got=batch_dims
+        )
     return Shape((*indices.shape.dims[:-1], *x.shape.dims[batch_dims + depth :]))
 
 

@@ -446,11 +446,13 @@ def _() -> Samples:
     yield Sample((array(4, "int64"), ()), array(4, "int64"))
 
 
-def _same_shape(x: TensorType) -> Shape:
+def _flip_shape(x: TensorType, axes: Any = None) -> Shape:
+    if x.shape.rank is not None:
+        normalize_axes(axes, x.shape.rank)
     return x.shape
 
 
-@primitive(shape=_same_shape, content=True)
+@primitive(shape=_flip_shape, content=True)
 def flip(x: Array, axes: ShapeArg = None) -> Array:
     """Reverse the order of elements along axes"""
     return xp(x).flip(x, axis=axes)
