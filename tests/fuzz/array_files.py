@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from fuzz.readers import Mutant, Reader
 from fuzz.stages import REFUSED, run_stage
+from numpy.lib import format as npy
 from proto.proto_mutations import break_bytes
 
 from amanda.cli.inputs.array_files import read_arrays, write_arrays
@@ -101,7 +102,8 @@ def _attempt(path: Path, folder: Path, choose: random.Random) -> str:
     again = read_arrays(str(folder / "again.npz"))
     assert again.keys() == arrays.keys()
     for key, array in arrays.items():
-        assert again[key].dtype == array.dtype
+        descr = npy.dtype_to_descr(array.dtype)  # void for dtypes of ml_dtypes
+        assert again[key].dtype == npy.descr_to_dtype(descr)
         assert again[key].tobytes() == array.tobytes(), key
     return "read"
 

@@ -206,6 +206,24 @@ def test_numbers_of_constants_raise_no_warnings():
     amanda.compile(graph, "numpy")
 
 
+def test_a_body_that_an_op_does_not_have_is_a_gap():
+    """Also where the mapping function takes all attributes by keyword."""
+    graph = graph_of("TreeEnsembleClassifier", [[1, 2]], (), 2, domain="ai.onnx.ml")
+    graph[0].set_body("body", amanda.Graph())
+    assert "the body body is not covered" in conversion_error(graph)
+
+
+def test_a_weight_of_billions_of_gates_is_a_gap():
+    graph = graph_of("LSTM", [[1, 1, 1], [1, 1 << 33, 1], [1, 1 << 33, 1]])
+    assert "the gates of a layer" in conversion_error(graph)
+
+
+def test_a_threshold_beyond_the_integers_of_the_data_is_a_gap():
+    graph = graph_of("Binarizer", [[2]], domain="ai.onnx.ml", threshold=float("nan"))
+    graph.parameters[0].type = amanda.parse_type("int32[2]")
+    assert "out of the range of int32" in conversion_error(graph)
+
+
 @pytest.mark.parametrize("op", ["Bernoulli", "RandomNormalLike"])
 def test_a_seed_beyond_float32_raises_no_warnings(op):
     graph = graph_of(op, [[2]], (), 1, 15)

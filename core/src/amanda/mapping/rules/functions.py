@@ -240,7 +240,7 @@ def _compile_matcher(form: _FunctionParameters, signature: Signature) -> MatchOp
             for key, value in op.attrs.items():
                 if key not in covered and is_uncovered(signature, key, value):
                     return f"the attribute {key}={describe_value(value)} is not covered"
-        for key in () if form.takes_all else op.bodies:
+        for key in op.bodies:
             if key not in covered:
                 return f"the body {key} is not covered"
         return None

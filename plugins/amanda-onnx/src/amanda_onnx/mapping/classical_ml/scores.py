@@ -11,7 +11,7 @@ from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType
 from amanda_std import ops
-from amanda_std.mappings import cast_to
+from amanda_std.mappings import cast_to, expect
 
 __all__ = [
     "array_like",
@@ -44,7 +44,13 @@ def string_tensor(values: Sequence[Any]) -> Tensor:
 
 def array_like(values: Any, x: Any) -> Any:
     """Numbers of an attribute, in the dtype of the data."""
-    return np.asarray(values, "float64").astype(x.dtype.numpy)
+    numbers, dtype = np.asarray(values, "float64"), x.dtype.numpy
+    if np.issubdtype(dtype, np.integer):
+        ends = np.iinfo(dtype)
+        inside = (numbers >= ends.min) & (numbers <= ends.max)
+        expect(bool(inside.all()), f"an attribute is out of the range of {dtype}")
+    with np.errstate(over="ignore"):
+        return numbers.astype(dtype)
 
 
 def select_labels(index: Any, ints: Any, strings: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from amanda_onnx.mapping.static_values import expect_small
+
 __all__ = [
     "ACTIVATIONS",
     "LSTM_GATES",
@@ -36,4 +38,5 @@ ONNX_NAMES = {std: (name, count) for name, std, count in _ACTIVATIONS}
 
 def reorder_rows(size: int, order: tuple[int, ...]) -> list[int]:
     """The indices of rows in groups of `size`, with the groups in another order."""
+    expect_small([size, len(order)], "the gates of a layer")
     return [i * size + j for i in order for j in range(size)]

@@ -27,10 +27,17 @@ def read_roi_align(
     )  # fmt: skip
 
 
-def read_roi_align_15(x: Any, rois: Any, batch: Any, **attrs: Any) -> Any:
+def read_roi_align_15(
+    x: Any, rois: Any, batch: Any, *, mode: str = "avg", output_height: int = 1,
+    output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0,
+) -> Any:  # fmt: skip
     """Without the half-pixel shift of later opsets."""
-    attrs["coordinate_transformation_mode"] = "output_half_pixel"
-    return read_roi_align(x, rois, batch, **attrs)
+    return read_roi_align(
+        x, rois, batch, mode=mode, output_height=output_height,
+        output_width=output_width, sampling_ratio=sampling_ratio,
+        spatial_scale=spatial_scale,
+        coordinate_transformation_mode="output_half_pixel",
+    )  # fmt: skip
 
 
 def read_max_roi_pool(x: Any, rois: Any, *, pooled_shape: Any,
