@@ -25,7 +25,7 @@ from amanda.formatkit import (
 from amanda.graph import CORE, Graph
 from amanda.mapping import constant_of
 from amanda.tensors import FunctionRef, Tensor
-from amanda.types import DType, Shape
+from amanda.types import DType, Shape, TensorType
 from amanda_tf.format import Format
 from amanda_tf.messages import GRAPH_RECORDS, NODE_RECORDS, SCHEMA
 
@@ -98,7 +98,7 @@ def test_graphs_are_what_tensorflow_reads(newest: Dictionary) -> None:
         told = graph_pb2.GraphDef.FromString(data)
         assert newest.validate(graph) == [], name
         assert graph.check() == [], name
-        assert len(graph) == len(told.node)
+        assert len(graph) + len(graph.parameters) == len(told.node)
         for node in told.node:
             _same_node(graph, node)
             counted += 1
@@ -106,14 +106,21 @@ def test_graphs_are_what_tensorflow_reads(newest: Dictionary) -> None:
 
 
 def _same_node(graph: Graph, node: Any) -> None:
+    parameters = {port.name: port for port in graph.parameters}
+    if node.name in parameters:
+        assert node.op == "Placeholder"
+        type = parameters[node.name].type
+        _same_value(type.dtype, node.attr["dtype"])
+        return
     op = graph.ops[node.name]
     inputs = [text for text in node.input if not text.startswith("^")]
-    read = [(v.op.name, v.index) for v in op.inputs if v is not None]
+    values = [v for v in op.inputs if v is not None]
+    read = [(v.name, 0) if v.op is graph else (v.op.name, v.index) for v in values]
     assert read == [
         (t.partition(":")[0], int(t.partition(":")[2] or 0)) for t in inputs
     ]
     waits = {text[1:] for text in node.input if text.startswith("^")}
-    assert {each.name for each in op.control_inputs} == waits
+    assert {each.name for each in op.control_inputs} == waits - parameters.keys()
     if node.op == "Const":
         _same_tensor(constant_of(op.output), node.attr["value"].tensor)
         return
@@ -385,11 +392,11 @@ def test_text_format_refuses_to_lose_fields(tmp_path: Path) -> None:
 
 def test_a_changed_graph_is_written_as_it_is_now(tmp_path: Path) -> None:
     graph = read_graph(everything())
-    graph.ops["x"].attrs["_output_shapes"] = [Shape([2])]
+    graph.parameters[0].type = TensorType("float32", [2])
     graph.ops["typed"].attrs["value"] = Tensor.of([7.0, 8.0, 9.0], "float32")
     graph.ops["text"].attrs["value"] = Tensor.of(["b", "c", "d"])
     again = read_graph(written(graph, tmp_path))
-    assert again.ops["x"].attrs["_output_shapes"] == [Shape([2])]
+    assert again.parameters[0].type == TensorType("float32", [2])
     assert constant_of(again.ops["typed"].output).tolist() == [7.0, 8.0, 9.0]  # type: ignore[union-attr]
     assert constant_of(again.ops["text"].output).tolist() == [b"b", b"c", b"d"]  # type: ignore[union-attr]
 

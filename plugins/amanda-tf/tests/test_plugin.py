@@ -16,12 +16,11 @@ FLOAT = DType("float32")
 def small() -> Graph:
     """A matrix product behind a control edge."""
     graph = Graph(amanda.namespace("tensorflow").name)
-    x = graph.add("Placeholder", attrs={"dtype": FLOAT, "shape": None}, name="x")
-    x.output.type = TensorType(FLOAT)
+    x = graph.parameter(TensorType(FLOAT), "x")
     weight = graph.constant(Tensor.of([[1.0, 2.0], [3.0, 4.0]], "float32"), "w")
     weight.output.type = weight.attrs["value"].type_with_content()
     attrs = {"transpose_a": False, "transpose_b": True, "T": FLOAT}
-    y = graph.add("MatMul", [x.output, weight.output], attrs, name="y")
+    y = graph.add("MatMul", [x, weight.output], attrs, name="y")
     y.output.type = TensorType(FLOAT)
     graph.control(graph.add("NoOp", outputs=0, name="first"), y)
     return graph

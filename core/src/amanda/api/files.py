@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amanda.api.expect import expect_graph_from
 from amanda.argument_checks import check_arguments
-from amanda.errors import FormatError, PluginBrokenError
+from amanda.errors import FormatError, PluginBrokenError, UsageError
 from amanda.host import host_in_use
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def load(
     codec = host.load(entry)
     if not callable(getattr(codec, "read", None)):
         raise FormatError(f"{entry.what} only writes, so it cannot read {what}")
+    _expect_options(codec.read, options, entry)
     host.fire("before_load", source=source, format=entry.name)
     with _calling(host, entry, f"reading {what}"):
         graph = codec.read(Path(source) if is_path else source, **options)  # type: ignore[arg-type]
@@ -61,7 +63,7 @@ def save(
     """
     host = host or host_in_use()
     target = Path(path)
-    entry = host.format_to_write(target, format)
+    entry = host.format_to_write(target, format, graph.namespace)
     codec = host.load(entry)
     if not callable(getattr(codec, "write", None)):
         raise FormatError(f"{entry.what} only reads, so it cannot write {target}")
@@ -71,6 +73,20 @@ def save(
     with _calling(host, entry, f"writing {target}"):
         codec.write(graph, target, **options)
     host.fire("after_save", graph=graph, path=str(target), format=entry.name)
+
+
+def _expect_options(
+    method: Callable[..., Any], options: Mapping[str, Any], entry: PluginEntry
+) -> None:
+    """Raise UsageError for an option that a format does not have."""
+    found = list(signature(method).parameters.values())[1:]
+    known = [each.name for each in found if each.kind is not each.VAR_KEYWORD]
+    unknown = [name for name in options if name not in known]
+    if unknown and len(known) == len(found):
+        raise UsageError(
+            f"{entry.what} has no option {unknown[0]!r}",
+            expected=f"one of {', '.join(known)}" if known else "no options",
+        )
 
 
 @contextmanager

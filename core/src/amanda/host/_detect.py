@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amanda.addons import advise_suffix
+from amanda.dictionary import parse_span
 from amanda.errors import (
     FormatError,
     PluginClashError,
@@ -57,13 +58,18 @@ def format_that_reads(host: Host, source: object, format: str | None) -> PluginE
     return _of_file(host, path)
 
 
-def format_that_writes(host: Host, path: Path, format: str | None) -> PluginEntry:
-    """The format that writes a path."""
+def format_that_writes(
+    host: Host, path: Path, format: str | None, namespace: str | None = None
+) -> PluginEntry:
+    """The format that writes a path: by its suffix, else that of folders."""
     if format is not None:
         return host.find("formats", format)
-    found = _first_usable(
-        host, lambda formats: _by_suffix(formats, path), f"{path.name!r} is written"
-    )
+
+    def matching(formats: list[PluginEntry]) -> list[PluginEntry]:
+        by_suffix = [] if path.is_dir() else _by_suffix(formats, path)
+        return by_suffix or _of_new_folder(formats, path, namespace)
+
+    found = _first_usable(host, matching, f"{path.name!r} is written")
     if found is None:
         raise _unknown_format(host, path, "writes")
     return found
@@ -107,6 +113,21 @@ def _of_folder(host: Host, path: Path) -> PluginEntry:
             problems=_suffixes_in_use(host, "directories"),
         )
     return chosen
+
+
+def _of_new_folder(
+    formats: list[PluginEntry], path: Path, namespace: str | None
+) -> list[PluginEntry]:
+    """The formats that write graphs of a namespace as folders, if a path may be one."""
+    if namespace is None or (path.suffix and not path.is_dir()):
+        return []
+    goal = parse_span(namespace).path
+    spans = [(e, e.manifest.get("namespace")) for e in formats]
+    return [
+        entry
+        for entry, span in spans
+        if entry.manifest.get("directories") and span and parse_span(span).path == goal
+    ]
 
 
 def _of_object(host: Host, thing: object) -> PluginEntry:

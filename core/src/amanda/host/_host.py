@@ -197,11 +197,16 @@ class Host:
 
         return format_that_reads(self, source, format)
 
-    def format_to_write(self, path: Path, format: str | None = None) -> PluginEntry:
-        """The format that writes a path; `format` names it."""
+    def format_to_write(
+        self, path: Path, format: str | None = None, namespace: str | None = None
+    ) -> PluginEntry:
+        """The format that writes a path; `format` names it.
+
+        A folder, and a path without a suffix, is written by a format of `namespace`.
+        """
         from amanda.host._detect import format_that_writes
 
-        return format_that_writes(self, path, format)
+        return format_that_writes(self, path, format, namespace)
 
     # Registering
 

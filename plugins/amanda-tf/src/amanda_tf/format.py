@@ -1,4 +1,15 @@
-"""The TensorFlow format: GraphDef, binary (`.pb`) and in text format (`.pbtxt`)."""
+"""The TensorFlow format: GraphDef, SavedModel, MetaGraph and checkpoints.
+
+What a path is follows from its name and content:
+
+    folder with saved_model.pb           SavedModel
+    saved_model.pb, saved_model.pbtxt    the SavedModel in its folder
+    x.meta                               MetaGraph, with the checkpoint x if it exists
+    x.index, or x beside x.index         checkpoint
+    folder with a file `checkpoint`      the latest checkpoint in it
+    a file that ends as a table does     checkpoint of version 1
+    others                               GraphDef
+"""
 
 from __future__ import annotations
 
@@ -6,11 +17,11 @@ import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from warnings import warn
 
 import amanda
-from amanda.errors import AmandaWarning
+from amanda.errors import AmandaWarning, FormatError, UsageError
 from amanda.files import map_file, replace_file
 from amanda.formatkit import (
     MessageFile,
@@ -27,12 +38,16 @@ if TYPE_CHECKING:
 __all__ = ["Format"]
 
 _TEXT: Final = (".pbtxt",)
+_MODELS: Final = ("saved_model.pb", "saved_model.pbtxt")
+
+Names = str | Sequence[str] | None
+"""Several names: a list, or text with commas between them."""
 
 
 class Format:
-    """Reads and writes GraphDef, without TensorFlow.
+    """Reads and writes files of TensorFlow, without TensorFlow.
 
-    The tensors of a graph that is read stay in its file, which is mapped.
+    Tensors stay in their files, which are mapped.
     """
 
     def read(
@@ -40,44 +55,80 @@ class Format:
         source: Path | bytes | Any,
         *,
         version: str | None = None,
+        tags: Names = None,
+        signature: str | None = None,
+        inputs: Names = None,
+        outputs: Names = None,
+        variables: Literal["keep", "freeze"] = "keep",
         args: Sequence[Any] | None = None,
         kwargs: Mapping[str, Any] | None = None,
     ) -> Graph:
-        """The graph of a file, of its bytes, of a GraphDef message, or a live object.
+        """The graph of a file or folder, of bytes, a GraphDef message or a live object.
 
         `version` is the TensorFlow version whose ops the graph has; the newest known
-        without, since a GraphDef does not say. `args` and `kwargs` are what a function
-        or a module is traced with.
+        without, since files do not say. `tags` choose one of several graphs of a
+        SavedModel, and `signature` one of its signatures, of which only what it needs
+        is kept. `inputs` and `outputs` are tensors by name, in place of a signature.
+        `variables="freeze"` replaces variables by constants. `args` and `kwargs` are
+        what a function or a module is traced with.
         """
-        from amanda_tf.graphdef import read_graph
+        from amanda_tf.choices import Choices, apply_choices
 
         name = "tensorflow" if version is None else f"tensorflow@{version}"
+        choices = Choices.of(signature, inputs, outputs, variables)
         if _is_live(source):
             from amanda_tf.live_objects import LiveArguments, read_live_object
 
             given = LiveArguments(args, kwargs)
-            return read_live_object(source, _dictionary(name), given)
-        with file_errors(source):
-            return read_graph(_open(source), _dictionary(name))
+            graph = read_live_object(source, _dictionary(name), given)
+        else:
+            with file_errors(source):
+                graph = _read(source, _dictionary(name), tags)
+        return apply_choices(graph, choices)
 
     def write(self, graph: Graph, path: Path) -> None:
-        """Write a file; the data of tensors is copied in blocks."""
-        from amanda_tf.graphdef import graph_chunks
-        from amanda_tf.messages import SCHEMA
-
+        """Write a file or a folder; the data of tensors is copied in blocks."""
         path = Path(path)
-        _warn_of_variables(graph)
-        with file_errors(path):
-            chunks = graph_chunks(graph, _dictionary(graph.namespace or "tensorflow"))
-            if path.suffix.lower() in _TEXT:
-                out = io.BytesIO()
-                chunks.write(out)
-                text = print_text_format(SCHEMA, "GraphDef", out.getvalue())
-                with replace_file(path) as file:
-                    file.write(text.encode())
-                return
+        dictionary = _dictionary(graph.namespace or "tensorflow")
+        suffix = path.suffix.lower()
+        if path.is_dir() or not suffix or path.name in _MODELS:
+            from amanda_tf.saved_models import write_saved_model
+
+            folder = path.parent if path.name in _MODELS else path
+            return write_saved_model(folder, graph, dictionary)
+        if suffix == ".meta":
+            from amanda_tf.saved_models import write_meta_graph_file
+
+            return write_meta_graph_file(path, graph, dictionary)
+        if suffix == ".index":
+            from amanda_tf.checkpoint_graphs import write_checkpoint
+
+            return write_checkpoint(path, graph)
+        return _write_graph_def(graph, path, dictionary)
+
+
+def _write_graph_def(graph: Graph, path: Path, dictionary: Dictionary) -> None:
+    from amanda_tf.graphdef import graph_chunks
+    from amanda_tf.messages import SCHEMA
+
+    _warn_of_variables(graph)
+    with file_errors(path):
+        if graph.entries:
+            raise FormatError(
+                "a GraphDef has no entries (signatures)",
+                got=", ".join(graph.entries),
+                hint="save a folder, a SavedModel, or load one: signature=NAME",
+            )
+        chunks = graph_chunks(graph, dictionary)
+        if path.suffix.lower() in _TEXT:
+            out = io.BytesIO()
+            chunks.write(out)
+            text = print_text_format(SCHEMA, "GraphDef", out.getvalue())
             with replace_file(path) as file:
-                chunks.write(file)
+                file.write(text.encode())
+            return
+        with replace_file(path) as file:
+            chunks.write(file)
 
 
 def _warn_of_variables(graph: Graph) -> None:
@@ -100,6 +151,43 @@ def _is_live(source: Any) -> bool:
 def _dictionary(name: str) -> Dictionary:
     found: Any = amanda.namespace(name)
     return found  # type: ignore[no-any-return]
+
+
+def _read(source: Any, dictionary: Dictionary, tags: Names) -> Graph:
+    from amanda_tf.choices import text_list
+    from amanda_tf.interface import expose_placeholders
+
+    path = Path(source) if isinstance(source, str | os.PathLike) else None
+    folder = None if path is None else _saved_model_folder(path)
+    if folder is not None:
+        from amanda_tf.saved_models import read_saved_model
+
+        return read_saved_model(folder, dictionary, text_list(tags))
+    if tags is not None:
+        raise UsageError("tags are for SavedModels, and this is none", got=tags)
+    if path is not None and path.suffix == ".meta":
+        from amanda_tf.saved_models import read_meta_graph_file
+
+        return read_meta_graph_file(path, dictionary)
+    if path is not None:
+        from amanda_tf.checkpoint_graphs import read_checkpoint
+
+        found = read_checkpoint(path, dictionary)
+        if found is not None:
+            return found
+    from amanda_tf.graphdef import read_graph
+
+    graph = read_graph(_open(source), dictionary)
+    expose_placeholders(graph)
+    return graph
+
+
+def _saved_model_folder(path: Path) -> Path | None:
+    """The folder of a SavedModel that a path names."""
+    if path.name in _MODELS:
+        return path.parent
+    is_other = (path / "checkpoint").is_file() or not path.is_dir()
+    return None if is_other and not (path / _MODELS[0]).exists() else path
 
 
 def _open(source: Any) -> MessageFile:

@@ -12,10 +12,11 @@ from amanda.errors import FormatError
 from amanda.formatkit import MessageChunks, MessageFile, Span, raise_at
 from amanda.graph import Graph, Op, OutputPort, bulk
 from amanda.types import DType, TensorType, Type
+from amanda_tf.interface import parameter_node
 from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS, NODE_RECORDS, SCHEMA
 from amanda_tf.reader import GraphReader
 from amanda_tf.references import Groups, Spelling, output_groups
-from amanda_tf.writer import NodeWriter, node_names
+from amanda_tf.writer import NodeWriter, in_order, node_names
 
 if TYPE_CHECKING:
     from amanda.dictionary import Dictionary
@@ -23,9 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["graph_chunks", "read_graph"]
 
 
-def read_graph(file: MessageFile, dictionary: Dictionary) -> Graph:
-    """The graph of a GraphDef, with ops of the dictionary's version."""
-    whole = (0, len(file.data))
+def read_graph(
+    file: MessageFile, dictionary: Dictionary, span: Span | None = None
+) -> Graph:
+    """The graph of a GraphDef, which may be a part of a file.
+
+    Its ops are of the dictionary's version.
+    """
+    whole = span or (0, len(file.data))
     fields = SCHEMA.read("GraphDef", file.data, *whole)
     if "node" not in fields and "library" not in fields:
         raise_at("no nodes in it, so this is not a GraphDef", whole[1])
@@ -104,32 +110,37 @@ def _read_arg(file: MessageFile, span: Span) -> dict[str, Any]:
 # -- writing -----------------------------------------------------------------------
 
 
-def graph_chunks(root: Graph, dictionary: Dictionary) -> MessageChunks:
-    """The GraphDef of a graph; all that it cannot hold is reported at once."""
-    return _Writer(root, dictionary).write()
+def graph_chunks(
+    root: Graph, dictionary: Dictionary, *, results: bool = True
+) -> MessageChunks:
+    """The GraphDef of a graph; all that it cannot hold is reported at once.
+
+    With `results`, they are nodes under their names. Entries and the values of
+    variables are left to what is around it.
+    """
+    return _Writer(root, dictionary, results).write()
 
 
 class _Writer:
-    def __init__(self, root: Graph, dictionary: Dictionary) -> None:
+    def __init__(self, root: Graph, dictionary: Dictionary, results: bool) -> None:
         self.root = root
         self.dictionary = dictionary
         self.nodes = NodeWriter()
+        self.results = results
 
     def write(self) -> MessageChunks:
         root, facts = self.root, GRAPH_RECORDS.of(self.root)
-        if root.entries:
-            self.nodes.problems.append("a GraphDef has no entries (signatures)")
         if not (root.ops or root.functions or root.parameters):
             self.nodes.problems.append("there are no ops in it")
-        spelling = Spelling(node_names(root).__getitem__)
+        names = node_names(root)
+        spelling = Spelling(names.__getitem__, None, parameter_node)
+        nodes = [*self.nodes.placeholders(root), *self.nodes.nodes(root, spelling)]
+        if self.results:
+            nodes += self.nodes.results(root, spelling)
+        out = MessageChunks()
         tag = SCHEMA.tag("GraphDef", "node")
-        out = self.nodes.write_placeholders(root, tag)
-        nodes = self.nodes.write_nodes(root, tag, spelling)
-        out.parts += nodes.parts
-        out.size += nodes.size
-        nodes = self.nodes.write_results(root, tag, spelling)
-        out.parts += nodes.parts
-        out.size += nodes.size
+        for _, node in in_order(nodes, facts.get("order", ())):
+            out.append_message(tag, node)
         library = MessageChunks()
         for name, function in root.functions.items():
             library.append_message(
@@ -170,11 +181,10 @@ class _Writer:
                 )
         out = MessageChunks(rest)
         spelling = Spelling(node_names(graph).__getitem__, self._groups_of)
-        nodes = self.nodes.write_nodes(
-            graph, SCHEMA.tag("FunctionDef", "node_def"), spelling
-        )
-        out.parts += nodes.parts
-        out.size += nodes.size
+        tag = SCHEMA.tag("FunctionDef", "node_def")
+        order = GRAPH_RECORDS.of(graph).get("order", ())
+        for _, node in in_order(self.nodes.nodes(graph, spelling), order):
+            out.append_message(tag, node)
         writer = SCHEMA.writer("FunctionDef")
         for port, value in zip(graph.outputs, graph.results, strict=True):
             with self.nodes.problem_of(graph):

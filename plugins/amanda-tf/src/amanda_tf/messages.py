@@ -16,9 +16,17 @@ from amanda.formatkit import (
     list_of,
     of_class,
 )
+from amanda.tensors import Tensor
 from amanda.types import DType
 
-__all__ = ["ELEMENT_TYPES", "GRAPH_RECORDS", "NODE_RECORDS", "REF", "SCHEMA"]
+__all__ = [
+    "ELEMENT_TYPES",
+    "GRAPH_RECORDS",
+    "NODE_RECORDS",
+    "REF",
+    "SAVED_RECORDS",
+    "SCHEMA",
+]
 
 SCHEMA: Final = ProtoSchema.load(
     Path(__file__).with_name("tensorflow.proto"),
@@ -45,10 +53,12 @@ NODE_RECORDS: Final = FileRecords(
     "_tensorflow:node",
     {
         "device": _TEXT, "inputs": list_of(_TEXT), "outputs": list_of(_is_group),
-        "attrs": dict_of(of_class(dict)), "rest": is_message,
+        "attrs": dict_of(of_class(dict)), "rest": is_message, "key": _TEXT,
+        "slice": _TEXT,
     },
 )  # fmt: skip
-"""Of a node: device, inputs as spelled, encodings of attributes, other fields."""
+"""Of a node: device, inputs as spelled, encodings of attributes, other fields; of a
+variable, its key in a checkpoint, and the slice of the tensor there."""
 
 GRAPH_RECORDS: Final = FileRecords(
     "tensorflow:graph",
@@ -61,6 +71,17 @@ GRAPH_RECORDS: Final = FileRecords(
     },
 )  # fmt: skip
 """Of a graph: versions, order of nodes, other fields."""
+
+SAVED_RECORDS: Final = FileRecords(
+    "tensorflow:saved-model",
+    {
+        "meta": is_message, "rest": is_message, "before": list_of(is_message),
+        "after": list_of(is_message), "signatures": dict_of(is_message),
+        "variables": dict_of(of_class(Tensor)), "files": dict_of(of_class(Tensor)),
+    },
+)  # fmt: skip
+"""Of a SavedModel: what its MetaGraphDef has beside the graph, the tensors of its
+checkpoint that no variable of the graph has, and other files of its folder."""
 
 _NAMES: Final = {
     "float": "float32", "double": "float64", "half": "float16", "invalid": "unknown",

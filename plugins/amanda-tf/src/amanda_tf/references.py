@@ -46,6 +46,7 @@ class Spelling(NamedTuple):
 
     name_of: Callable[[Op], str]
     groups_of: Callable[[Op], Groups] | None = None
+    parameter_name: Callable[[OutputPort], str] = lambda port: port.name or ""
 
     def inputs(self, op: Op) -> list[str]:
         """The inputs of a node, control inputs last."""
@@ -57,7 +58,7 @@ class Spelling(NamedTuple):
         if value is None:
             raise FormatError("TensorFlow has no optional inputs")
         if value.op is graph:
-            return value.name or ""
+            return self.parameter_name(value)
         name, index = self.name_of(value.op), value.index
         if self.groups_of is None:
             return f"{name}:{index}" if index else name

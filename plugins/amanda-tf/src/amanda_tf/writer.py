@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from amanda.errors import AmandaError, FormatError
 from amanda.formatkit import MessageChunks
-from amanda.graph import CONSTANT, CORE, Graph, Op
+from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.tensors import Tensor
-from amanda.types import Shape, TensorType
+from amanda.types import DType, Shape, TensorType
 from amanda_tf.attributes import attribute_chunks
 from amanda_tf.derived_attributes import element_type
-from amanda_tf.messages import GRAPH_RECORDS, NODE_RECORDS, SCHEMA
+from amanda_tf.interface import PLACEHOLDER_RECORDS, parameter_node
+from amanda_tf.messages import NODE_RECORDS, SCHEMA
 from amanda_tf.notes import STATE_NOTES
 from amanda_tf.references import Spelling, parse_reference
 
-__all__ = ["NodeWriter", "node_names"]
+__all__ = ["NodeWriter", "in_order", "node_names", "plain_node"]
+
+NamedNode: TypeAlias = tuple[str, MessageChunks]
+"""The name of a node, and the node."""
 
 
 class NodeWriter:
@@ -27,45 +31,23 @@ class NodeWriter:
     def __init__(self) -> None:
         self.problems: list[str] = []
 
-    def write_nodes(
-        self, graph: Graph, tag: bytes, spelling: Spelling
-    ) -> MessageChunks:
-        """All nodes of a graph, as fields with this tag."""
-        out = MessageChunks()
-        order = {
-            name: i for i, name in enumerate(GRAPH_RECORDS.of(graph).get("order", ()))
-        }
-        ops = (
-            sorted(graph, key=lambda op: order.get(op.name, len(order)))
-            if order
-            else graph
-        )
-        for op in ops:
+    def nodes(self, graph: Graph, spelling: Spelling) -> Iterator[NamedNode]:
+        """All ops of a graph."""
+        for op in graph:
             with self.problem_of(op):
-                out.append_message(tag, self._node(op, spelling))
-        return out
+                yield spelling.name_of(op), self._node(op, spelling)
 
-    def write_placeholders(self, graph: Graph, tag: bytes) -> MessageChunks:
+    def placeholders(self, graph: Graph) -> Iterator[NamedNode]:
         """The parameters of a root graph."""
-        out = MessageChunks()
         for port in graph.parameters:
             with self.problem_of(graph):
-                type = port.type
-                dtype = element_type(type)
+                dtype = element_type(port.type)
                 if dtype is None or not port.name:
                     raise FormatError("an input without a name or an element type")
-                shape = type.shape if isinstance(type, TensorType) else Shape(None)
-                attrs = {"dtype": dtype, "shape": shape}
-                out.append_message(
-                    tag, _plain_node(port.name, "Placeholder", [], attrs)
-                )
-        return out
+                yield parameter_node(port), _placeholder(port, dtype)
 
-    def write_results(
-        self, graph: Graph, tag: bytes, spelling: Spelling
-    ) -> MessageChunks:
+    def results(self, graph: Graph, spelling: Spelling) -> Iterator[NamedNode]:
         """Identity for each result of a root graph that is no op of its name."""
-        out = MessageChunks()
         for port, value in zip(graph.outputs, graph.results, strict=True):
             with self.problem_of(graph):
                 text = spelling.value(value, graph)
@@ -76,11 +58,7 @@ class NodeWriter:
                     raise FormatError(
                         "a result of an unknown element type", who=port.name
                     )
-                attrs = {"T": dtype}
-                out.append_message(
-                    tag, _plain_node(port.name, "Identity", [text], attrs)
-                )
-        return out
+                yield port.name, plain_node(port.name, "Identity", [text], {"T": dtype})
 
     @contextmanager
     def problem_of(self, op: Op) -> Iterator[None]:
@@ -107,7 +85,7 @@ class NodeWriter:
             raise FormatError("an op of another namespace", got=op.own_namespace)
         inputs = spelling.inputs(op)
         recorded = facts.get("inputs")
-        if recorded and _same_inputs(recorded, inputs, op.feedback):
+        if recorded and _same_inputs(recorded, inputs, op):
             inputs = recorded
         writer = SCHEMA.writer("NodeDef").put("name", spelling.name_of(op))
         writer.put("op", "Const" if is_constant else op.type).put_all("input", inputs)
@@ -116,30 +94,57 @@ class NodeWriter:
         attrs = {key: op.attrs[key] for key in op.attrs if key not in left_out}
         if is_constant and isinstance(attrs.get("value"), Tensor):
             attrs = {"dtype": attrs["value"].dtype, **attrs}
-        for key, value in attrs.items():
-            fact = facts.get("attrs", {}).get(key, {})
-            entry = MessageChunks(
-                SCHEMA.writer("NodeDef.AttrEntry").put("key", key).done()
-            )
-            entry.append_message(
-                SCHEMA.tag("NodeDef.AttrEntry", "value"), attribute_chunks(value, fact)
-            )
-            out.append_message(SCHEMA.tag("NodeDef", "attr"), entry)
+        _append_attributes(out, attrs, facts.get("attrs", {}))
         out.append(facts.get("rest", b""))
         return out
 
 
-def _plain_node(
+def in_order(nodes: Iterable[NamedNode], order: Sequence[str]) -> Iterable[NamedNode]:
+    """Nodes in a recorded order of names; others behind them."""
+    if not order:
+        return nodes
+    places = {name: place for place, name in enumerate(order)}
+    return sorted(nodes, key=lambda node: places.get(node[0], len(places)))
+
+
+def plain_node(
     name: str, kind: str, inputs: list[str], attrs: Mapping[str, Any]
 ) -> MessageChunks:
+    """A node that no op of a graph stands for."""
     writer = SCHEMA.writer("NodeDef").put("name", name).put("op", kind)
     out = MessageChunks(writer.put_all("input", inputs).done())
+    _append_attributes(out, attrs, {})
+    return out
+
+
+def _append_attributes(
+    out: MessageChunks, attrs: Mapping[str, Any], facts: Mapping[str, Any]
+) -> None:
+    """Append attributes to a node, written as `facts` say."""
     for key, value in attrs.items():
         entry = MessageChunks(SCHEMA.writer("NodeDef.AttrEntry").put("key", key).done())
         entry.append_message(
-            SCHEMA.tag("NodeDef.AttrEntry", "value"), attribute_chunks(value, {})
+            SCHEMA.tag("NodeDef.AttrEntry", "value"),
+            attribute_chunks(value, facts.get(key, {})),
         )
         out.append_message(SCHEMA.tag("NodeDef", "attr"), entry)
+
+
+def _placeholder(port: OutputPort, dtype: DType) -> MessageChunks:
+    """The node of a parameter; as it was recorded, if it has the type of the port."""
+    type, facts = port.type, PLACEHOLDER_RECORDS.of(port)
+    shape = type.shape if isinstance(type, TensorType) else Shape(None)
+    attrs = dict(facts.get("attributes", {"shape": shape}))
+    if attrs.get("dtype") != dtype:
+        attrs["dtype"] = dtype
+    known = attrs.get("shape")
+    if (known if isinstance(known, Shape) else Shape(None)) != shape:
+        attrs["shape"] = shape
+    writer = SCHEMA.writer("NodeDef").put("name", parameter_node(port))
+    writer.put("op", facts.get("op") or "Placeholder")
+    out = MessageChunks(writer.put_if("device", facts.get("device")).done())
+    _append_attributes(out, attrs, facts.get("attrs", {}))
+    out.append(facts.get("rest", b""))
     return out
 
 
@@ -152,7 +157,7 @@ def node_names(graph: Graph) -> dict[Op, str]:
     Inputs and results of a root graph keep their names.
     """
     names: dict[Op, str] = {}
-    used = {port.name for port in graph.parameters if port.name}
+    used = {parameter_node(port) for port in graph.parameters if port.name}
     for port, value in zip(graph.outputs, graph.results, strict=True):
         if port.name and (value is None or value.op.name != port.name or value.index):
             used.add(port.name)
@@ -169,14 +174,21 @@ def node_names(graph: Graph) -> dict[Op, str]:
     return names
 
 
-def _same_inputs(recorded: list[str], inputs: list[str], feedback: bool) -> bool:
+def _same_inputs(recorded: list[str], inputs: list[str], op: Op) -> bool:
     """Whether inputs as they were spelled still are these.
 
-    Control edges into an op with feedback are only in the record: they may be cycles.
+    Control edges into an op with feedback are only in the record, since they may be
+    cycles; so are those from parameters, which order nothing.
     """
     values, control = _split_inputs(recorded)
     found, waits = _split_inputs(inputs)
-    return values == found and (feedback or set(control) == set(waits))
+    if values != found:
+        return False
+    more = {text[1:] for text in control} - {text[1:] for text in waits}
+    if op.feedback or set(control) == set(waits):
+        return True
+    ports = op.graph.parameters if op.graph is not None else ()
+    return set(waits) <= set(control) and more <= set(map(parameter_node, ports))
 
 
 def _split_inputs(inputs: list[str]) -> tuple[list[tuple[str, str, int]], list[str]]:

@@ -2,21 +2,76 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
 
 from amanda.cli.output.terminal import show_progress
+from amanda.errors import UsageError
 
 if TYPE_CHECKING:
     from amanda.graph import Graph
 
-__all__ = ["open_model"]
+__all__ = ["load_option", "open_model"]
+
+_KEY: Final = "amanda.load options"
+
+
+def _keep(context: click.Context, _: click.Parameter, texts: Sequence[str]) -> None:
+    context.meta[_KEY] = parse_load_options(texts)
+
+
+load_option = click.option(
+    "--load-option",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_keep,
+    expose_value=False,
+    help="An option of the format of the file, such as signature=NAME; its "
+    "documentation lists them.",
+)
+"""The option of verbs that read a model, for `open_model`."""
+
+
+def parse_load_options(texts: Sequence[str]) -> dict[str, str]:
+    """
+    >>> parse_load_options(["signature=predict", "outputs=a:0,b"])
+    {'signature': 'predict', 'outputs': 'a:0,b'}
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, mark, value = text.partition("=")
+        if not mark or not name.isidentifier() or name in found:
+            raise UsageError(
+                "--load-option takes a name and a value, each name once",
+                expected="NAME=VALUE", got=text,
+            )  # fmt: skip
+        found[name] = value
+    return found
 
 
 def open_model(file: str, form: str | None) -> tuple[Graph, str]:
-    """Load a file; returns the graph and the name of its format."""
+    """Load a file; returns the graph and the name of its format.
+
+    Where a file names no results, they are all values that no op uses.
+    """
     from amanda.api.files import load
     from amanda.host import default_host
 
+    context = click.get_current_context(silent=True)
+    options = {} if context is None else context.meta.get(_KEY, {})
     entry = default_host().format_to_read(file, form)
     with show_progress(f"reading {file}"):
-        return load(file, format=entry.choice), entry.name
+        graph = load(file, format=entry.choice, **options)
+    if not graph.results and not graph.entries:
+        _add_results(graph)
+    return graph, entry.name
+
+
+def _add_results(graph: Graph) -> None:
+    for op in graph:
+        if not any(port.is_used for port in op.outputs):
+            for port in op.outputs:
+                suffix = f":{port.index}" if port.index else ""
+                graph.result(port, None if op.name is None else f"{op.name}{suffix}")

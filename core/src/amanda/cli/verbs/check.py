@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import open_model
+from amanda.cli.inputs.model import load_option, open_model
 from amanda.cli.output.answer import Answer, Table
 from amanda.cli.output.terminal import show_progress
 from amanda.cli.rule_mappings import use_rule_files
@@ -36,6 +36,7 @@ __all__ = [
     help="A framework's version, such as onnx@18, or a backend.",
 )
 @click.option("--format", "form", help="The format of the file; default: detected.")
+@load_option
 @click.option("--rules", "files", multiple=True, help="A rule file, tried first.")
 @click.option("--full", is_flag=True, help="Also print a stub of a rule for each gap.")
 def command(

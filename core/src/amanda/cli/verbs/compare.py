@@ -16,7 +16,7 @@ from amanda.cli.inputs.backend_options import (
     strict_shapes_option,
 )
 from amanda.cli.inputs.feeds import feed_options, read_feeds
-from amanda.cli.inputs.model import open_model
+from amanda.cli.inputs.model import load_option, open_model
 from amanda.cli.output.answer import Answer, Table
 from amanda.cli.output.terminal import show_progress
 from amanda.errors import AmandaError, NumericMismatchError, UsageError
@@ -64,6 +64,7 @@ class ResultDifference(NamedTuple):
 )
 @fallback_option
 @click.option("--format", "form", help="The format of FILE; default: detected.")
+@load_option
 @click.option("--rtol", type=float, default=1e-4, show_default=True)
 @click.option("--atol", type=float, default=1e-5, show_default=True)
 @strict_shapes_option

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import open_model
+from amanda.cli.inputs.model import load_option, open_model
 from amanda.cli.output.answer import Answer, Table
 from amanda.cli.output.terminal import show_progress
 from amanda.cli.rule_mappings import use_rule_files
@@ -39,6 +39,7 @@ __all__ = ["command"]
     help="A framework's version, such as onnx@18; default: that of the format.",
 )
 @click.option("--format", "form", help="The format of SOURCE; default: detected.")
+@load_option
 @click.option("--target-format", "target_form", help="The format of TARGET.")
 @click.option(
     "--schema",
@@ -75,7 +76,9 @@ def command(
     from amanda.mapping.routes.report import trace_rules
 
     graph, form = open_model(source, form)
-    written = default_host().format_to_write(Path(target), target_form)
+    written = default_host().format_to_write(
+        Path(target), target_form, goal or graph.namespace
+    )
     goal = goal or _namespace_of_format(graph, written.manifest.get("namespace"))
     data: dict[str, object] = {
         "source": source, "target": target,

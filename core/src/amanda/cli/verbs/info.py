@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import open_model
+from amanda.cli.inputs.model import load_option, open_model
 from amanda.cli.output.answer import Answer, Table
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _MANY = 20  # rows of a table without --full
 @verb("info", "a summary of a model file")
 @click.argument("file", type=click.Path())
 @click.option("--format", "form", help="The format of the file; default: detected.")
+@load_option
 @click.option("--full", is_flag=True, help="All op types, not only the most frequent.")
 def command(file: str, *, form: str | None, full: bool) -> Answer:
     """Summarize FILE: inputs, outputs, ops by type, weights, nesting."""

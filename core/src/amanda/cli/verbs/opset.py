@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import open_model
+from amanda.cli.inputs.model import load_option, open_model
 from amanda.cli.output.answer import Answer, Table
 from amanda.cli.output.terminal import show_progress
 from amanda.cli.verbs.check import gap_data, gap_lines, loss_lines, report_data
@@ -26,6 +26,7 @@ __all__ = ["command"]
 @click.argument("version", required=False)
 @click.option("-o", "--output", type=click.Path(), help="Where to write the model.")
 @click.option("--format", "form", help="The format of FILE, where it does not show.")
+@load_option
 def command(
     file: str, version: str | None, *, output: str | None, form: str | None
 ) -> Answer:

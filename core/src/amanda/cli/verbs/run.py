@@ -15,7 +15,7 @@ from amanda.cli.inputs.backend_options import (
     strict_shapes_option,
 )
 from amanda.cli.inputs.feeds import feed_options, read_feeds, summarize_value
-from amanda.cli.inputs.model import open_model
+from amanda.cli.inputs.model import load_option, open_model
 from amanda.cli.output.answer import Answer, Table
 from amanda.cli.output.placement import placement_data, placement_lines
 from amanda.cli.output.terminal import show_progress
@@ -27,6 +27,7 @@ __all__ = ["command"]
 @click.argument("file", type=click.Path())
 @click.option("--backend", metavar="NAME[:DEVICE]", help="See `amanda backends`.")
 @click.option("--format", "form", help="The format of FILE; default: detected.")
+@load_option
 @click.option(
     "--target",
     "targets",

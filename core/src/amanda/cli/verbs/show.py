@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import open_model
+from amanda.cli.inputs.model import load_option, open_model
 from amanda.cli.output.answer import Answer, Table
 from amanda.errors import UsageError
 
@@ -25,6 +25,7 @@ SHALLOW = 1  # depth to which a large graph is shown by default
 @verb("show", "print a model in readable form")
 @click.argument("file", type=click.Path())
 @click.option("--format", "form", help="The format of the file; default: detected.")
+@load_option
 @click.option("--full", is_flag=True, help="Fold nothing and cut nothing.")
 @click.option("--depth", type=click.IntRange(0), help="Fold deeper graphs.")
 @click.option("--op", "name", help="Show the ops of this name, with their neighbors.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import open_model
+from amanda.cli.inputs.model import load_option, open_model
 from amanda.cli.output.answer import Answer
 from amanda.cli.output.terminal import show_progress
 from amanda.cli.verbs.ops import open_dictionary
@@ -23,6 +23,7 @@ __all__ = ["command"]
 @verb("validate", "check a model against its dictionary")
 @click.argument("file", type=click.Path())
 @click.option("--format", "form", help="The format of the file; default: detected.")
+@load_option
 @click.option(
     "--against", metavar="NAMESPACE", help="Another namespace than that of the model."
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from amanda.graph import Graph, Op
-from amanda.types import DType, Shape, TensorType
+from amanda.graph import Graph
+from amanda_tf.interface import placeholder_type
 
 __all__ = ["PLACEHOLDERS", "placeholders_to_parameters"]
 
@@ -15,14 +15,6 @@ def placeholders_to_parameters(graph: Graph) -> None:
     for op in list(graph):
         if op.type not in PLACEHOLDERS or op.own_namespace is not None:
             continue
-        port = graph.parameter(_placeholder_type(op), op.name)
+        port = graph.parameter(placeholder_type(op), op.name)
         graph.replace_uses(op.output, port)
         graph.remove(op)
-
-
-def _placeholder_type(op: Op) -> TensorType | None:
-    dtype, shape = op.attrs.get("dtype"), op.attrs.get("shape")
-    if not isinstance(dtype, DType):
-        return None
-    known = isinstance(shape, Shape) and shape.has_rank
-    return TensorType(dtype, shape if known else None)

@@ -17,20 +17,24 @@ from amanda.types import DType, TensorType, Type
 from amanda_tf.derived_attributes import add_derived_attributes
 from amanda_tf.effects import has_effects
 from amanda_tf.function_library import bodies_to_functions
+from amanda_tf.interface import (
+    PLACEHOLDER_RECORDS,
+    add_results,
+    remove_placeholders,
+)
 from amanda_tf.mapping.arrays.stacked_array import is_open_type
 from amanda_tf.mapping.control.function_bodies import expand_functions
 from amanda_tf.mapping.control.structured_control_flow import structure_control_flow
 from amanda_tf.mapping.placeholders import placeholders_to_parameters
-from amanda_tf.mapping.unused_ops import is_control_output, remove_unused
+from amanda_tf.mapping.unused_ops import remove_unused
 from amanda_tf.mapping.variables.reference_variables import use_resource_variables
 from amanda_tf.mapping.variables.resources import resolve_resources
-from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS
+from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS, SAVED_RECORDS
 from amanda_tf.notes import CONTROL_OUTPUT
 
 __all__ = ["TensorFlowSide", "tensorflow_side"]
 
 _CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
-_NO_RESULTS = ("NoOp", "Assert", "ControlTrigger")
 
 
 class TensorFlowSide(PlainSide):
@@ -60,9 +64,19 @@ class TensorFlowSide(PlainSide):
     def prepare(self, graph: Graph) -> Graph:
         """A copy to be read, with parameters and results."""
         copy = graph.clone()
-        copy.attrs.pop(GRAPH_RECORDS.key, None)
+        for key in (GRAPH_RECORDS.key, SAVED_RECORDS.key):
+            copy.attrs.pop(key, None)
+        for port in copy.parameters:
+            if port.has_attrs:
+                port.attrs.pop(PLACEHOLDER_RECORDS.key, None)
+        has_entries = bool(copy.entries)
+        if copy.results:  # those of one signature, or of the caller's choice
+            for name in list(copy.entries):
+                copy.remove_entry(name)
         add_results(copy)
         remove_unused(copy)
+        if has_entries:
+            remove_placeholders(copy)
         copy = expand_functions(copy)
         remove_no_ops(copy)
         use_resource_variables(copy, _dictionary(self.name))
@@ -102,16 +116,6 @@ def drop_file_records(op: Op) -> None:
         del op.attrs[key]
 
 
-def add_results(graph: Graph) -> None:
-    """Add results to a graph without any: all outputs that no op uses."""
-    if graph.results or graph.entries or any(map(is_control_output, graph)):
-        return
-    for op in graph:
-        if op.type not in _NO_RESULTS and not any(p.users for p in op.outputs):
-            for port in op.outputs:
-                graph.result(port, _reference(op, port))
-
-
 def remove_no_ops(graph: Graph) -> None:
     """Remove ops that only order others: their users wait for what they waited for."""
     for part in graph.graphs():
@@ -127,10 +131,6 @@ def _order_around(graph: Graph, op: Op) -> None:
         for then in op.control_outputs:
             if first is not then and first not in then.control_inputs:
                 graph.control(first, then)
-
-
-def _reference(op: Op, port: OutputPort) -> str:
-    return f"{op.name}:{port.index}" if port.index else op.name or ""
 
 
 def tensorflow_side(

@@ -18,7 +18,11 @@ def remove_unused(graph: Graph) -> None:
     named = (value for side in sides for value in side.values())
     values = [v for v in (*graph.results, *named) if v is not None]
     needed = _with_order(graph, values, [op for op in graph if is_control_output(op)])
-    unused = [op for op in graph if op not in needed and op.type not in PLACEHOLDERS]
+    unused = [
+        op
+        for op in graph
+        if op not in needed and (op.type not in PLACEHOLDERS or op.inputs)
+    ]
     for op in unused:
         if op.feedback or op.type in _CYCLIC:
             for port in op.input_ports:

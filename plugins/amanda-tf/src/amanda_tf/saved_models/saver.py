@@ -1,0 +1,197 @@
+"""Variables and the ops that save and restore them, for graphs of no SavedModel.
+
+Large constants become variables, so that a model may have more than 2 GB, the most
+that a GraphDef can hold, and so that it can be trained further.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from amanda.graph import Graph, Op, OutputPort
+from amanda.tensors import Tensor
+from amanda.types import DType, Shape, TensorType, resource, string
+from amanda_tf.derived_attributes import add_derived_attributes
+from amanda_tf.messages import NODE_RECORDS, SAVED_RECORDS
+from amanda_tf.notes import VALUE
+from amanda_tf.saved_messages import SAVED
+
+if TYPE_CHECKING:
+    from amanda.dictionary import Dictionary
+
+__all__ = ["with_saver"]
+
+_LARGE: Final = 4096
+"""Bytes from which on a constant becomes a variable."""
+_SERVE: Final = "serve"
+
+
+def with_saver(root: Graph, dictionary: Dictionary) -> Graph:
+    """The graph itself where its file has ops that restore all of its variables; else
+    a copy with such ops."""
+    variables = [op for op in root if VALUE in op.attrs]
+    facts = SAVED_RECORDS.of(root)
+    if "meta" in facts and all("key" in NODE_RECORDS.of(op) for op in variables):
+        return root
+    copy = root.clone()
+    copy.attrs.pop(SAVED_RECORDS.key, None)
+    for op in list(copy):
+        if op.is_constant and _becomes_variable(op):
+            _make_variable(copy, op)
+    variables = [op for op in copy if VALUE in op.attrs]
+    for op in variables:
+        facts = {k: v for k, v in NODE_RECORDS.of(op).items() if k not in _KEYS}
+        op.attrs.pop(NODE_RECORDS.key, None)
+        NODE_RECORDS.add(op, **facts, key=op.name)
+    meta = SAVED.writer("MetaGraphDef").put("meta_info_def", _meta_info(dictionary))
+    if variables:
+        saver, collection = _add_saver(copy, variables)
+        meta.put("saver_def", saver)
+        for name in _COLLECTIONS:
+            row = SAVED.writer("MetaGraphDef.CollectionDefEntry").put("key", name)
+            meta.put("collection_def", row.put("value", collection).done())
+    add_derived_attributes(copy, dictionary)
+    SAVED_RECORDS.add(copy, meta=meta.done())
+    return copy
+
+
+_KEYS: Final = ("key", "slice")
+_COLLECTIONS: Final = ("variables", "trainable_variables")
+"""Where users of a SavedModel find its variables."""
+
+
+def _becomes_variable(op: Op) -> bool:
+    value = op.attrs.get("value")
+    return (
+        isinstance(value, Tensor)
+        and isinstance(value.dtype, DType)
+        and value.dtype.kind != "string"
+        and value.nbytes >= _LARGE
+    )
+
+
+def _make_variable(graph: Graph, op: Op) -> None:
+    """Replace a constant by a variable and an op that reads it, of the same name."""
+    value: Tensor = op.attrs["value"]
+    name = op.name or graph.fresh_name("weight")
+    op.name = None
+    attrs: dict[str, Any] = {
+        "container": "", "shared_name": f"{name}/variable", "dtype": value.dtype,
+        "shape": Shape(value.shape), "allowed_devices": [], "debug_name": "",
+    }  # fmt: skip
+    with graph.before(op):
+        handle = _add(graph, "VarHandleOp", [], attrs, f"{name}/variable", resource)
+        handle.attrs[VALUE] = value
+        read = _add(
+            graph, "ReadVariableOp", [handle.output], {"dtype": value.dtype}, name
+        )
+    read.output.type = TensorType(value.dtype, value.shape)
+    graph.replace_uses(op.output, read.output)
+    graph.remove(op, "variable", [read.output])
+
+
+def _add(
+    graph: Graph,
+    type: str,
+    inputs: list[OutputPort],
+    attrs: dict[str, Any],
+    name: str,
+    dtype: DType | None = None,
+    outputs: int = 1,
+) -> Op:
+    """Add an op under this name, or one like it."""
+    free = name if name not in graph else graph.fresh_name(name)
+    made = graph.add(type, inputs, attrs, name=free, outputs=outputs)
+    for port in made.outputs:
+        port.type = None if dtype is None else TensorType(dtype)
+    return made
+
+
+def _add_saver(graph: Graph, variables: list[Op]) -> tuple[bytes, bytes]:
+    """Add the ops that save and restore variables.
+
+    Returns their SaverDef, and a CollectionDef that lists the variables.
+    """
+    keys = [op.name or "" for op in variables]
+    dtypes = [op.attrs["dtype"] for op in variables]
+    text = _constant(graph, Tensor.strings(["model"], ()), "save/filename/input")
+    file = _add(
+        graph, "PlaceholderWithDefault", [text],
+        {"dtype": string, "shape": Shape([])}, "save/filename", string,
+    ).output  # fmt: skip
+    rows = [(keys, "tensor_names"), ([""] * len(keys), "shape_and_slices")]
+    names, slices = (
+        _constant(graph, Tensor.strings(items), f"save/RestoreV2/{label}")
+        for items, label in rows
+    )
+    values = [_read(graph, op) for op in variables]
+    saved = _add(
+        graph, "SaveV2", [file, names, slices, *values],
+        {"dtypes": dtypes, "has_manual_control_dependencies": False},
+        "save/SaveV2", None, 0,
+    )  # fmt: skip
+    done = _add(
+        graph, "Identity", [file], {"T": string}, "save/control_dependency", string
+    )
+    graph.control(saved, done)
+    restored = _add(
+        graph, "RestoreV2", [file, names, slices], {"dtypes": dtypes},
+        "save/RestoreV2", None, len(keys),
+    )  # fmt: skip
+    end = _add(graph, "NoOp", [], {}, "save/restore_all", None, 0)
+    listed = SAVED.writer("CollectionDef.BytesList")
+    for op, value, read in zip(variables, restored.outputs, values, strict=True):
+        value.type = TensorType(op.attrs["dtype"])
+        assigned = _assign(graph, op, value)
+        graph.control(assigned, end)
+        listed.put("value", _variable_def(op, assigned, read))
+    writer = SAVED.writer("SaverDef").put("filename_tensor_name", f"{file.op.name}:0")
+    writer.put("save_tensor_name", f"{done.name}:0")
+    writer.put("restore_op_name", end.name).put("max_to_keep", 5)
+    collection = SAVED.writer("CollectionDef").put("bytes_list", listed.done())
+    return writer.put("version", 2).done(), collection.done()
+
+
+def _variable_def(op: Op, assigned: Op, read: OutputPort) -> bytes:
+    """The VariableDef of a variable."""
+    writer = SAVED.writer("VariableDef").put("variable_name", f"{op.name}:0")
+    writer.put("initializer_name", assigned.name)
+    writer.put("snapshot_name", f"{read.op.name}:0")
+    writer.put("is_resource", op.type == "VarHandleOp")
+    return writer.put("trainable", True).done()
+
+
+def _constant(graph: Graph, value: Tensor, name: str) -> OutputPort:
+    free = name if name not in graph else graph.fresh_name(name)
+    made = graph.constant(value, free)
+    made.output.type = value.type
+    return made.output
+
+
+def _read(graph: Graph, op: Op) -> OutputPort:
+    """The value of a variable."""
+    if op.type != "VarHandleOp":  # a reference
+        return op.output
+    attrs = {"dtype": op.attrs["dtype"]}
+    name = f"save/{op.name}/Read"
+    return _add(
+        graph, "ReadVariableOp", [op.output], attrs, name, op.attrs["dtype"]
+    ).output
+
+
+def _assign(graph: Graph, op: Op, value: OutputPort) -> Op:
+    dtype = op.attrs["dtype"]
+    if op.type == "VarHandleOp":
+        attrs = {"dtype": dtype, "validate_shape": False}
+        name = f"save/{op.name}/AssignVariableOp"
+        return _add(graph, "AssignVariableOp", [op.output, value], attrs, name, None, 0)
+    attrs = {"T": dtype, "validate_shape": True, "use_locking": True}
+    return _add(
+        graph, "Assign", [op.output, value], attrs, f"save/{op.name}/Assign", dtype
+    )
+
+
+def _meta_info(dictionary: Dictionary) -> bytes:
+    writer = SAVED.writer("MetaGraphDef.MetaInfoDef").put_all("tags", [_SERVE])
+    version = dictionary.name.rpartition("/")[2]
+    return bytes(writer.put("tensorflow_version", version).done())
