@@ -72,7 +72,7 @@ class Format:
         `variables="freeze"` replaces variables by constants. `args` and `kwargs` are
         what a function or a module is traced with.
         """
-        from amanda_tf.choices import Choices, apply_choices
+        from amanda_tf.loading.choices import Choices, apply_choices
 
         name = "tensorflow" if version is None else f"tensorflow@{version}"
         choices = Choices.of(signature, inputs, outputs, variables)
@@ -101,7 +101,7 @@ class Format:
 
             return write_meta_graph_file(path, graph, dictionary)
         if suffix == ".index":
-            from amanda_tf.checkpoint_graphs import write_checkpoint
+            from amanda_tf.checkpoints.graphs import write_checkpoint
 
             return write_checkpoint(path, graph)
         return _write_graph_def(graph, path, dictionary)
@@ -111,7 +111,6 @@ def _write_graph_def(graph: Graph, path: Path, dictionary: Dictionary) -> None:
     from amanda_tf.graphdef import graph_chunks
     from amanda_tf.messages import SCHEMA
 
-    _warn_of_variables(graph)
     with file_errors(path):
         if graph.entries:
             raise FormatError(
@@ -119,6 +118,7 @@ def _write_graph_def(graph: Graph, path: Path, dictionary: Dictionary) -> None:
                 got=", ".join(graph.entries),
                 hint="save a folder, a SavedModel, or load one: signature=NAME",
             )
+        _warn_of_variables(graph)
         chunks = graph_chunks(graph, dictionary)
         if path.suffix.lower() in _TEXT:
             out = io.BytesIO()
@@ -154,8 +154,8 @@ def _dictionary(name: str) -> Dictionary:
 
 
 def _read(source: Any, dictionary: Dictionary, tags: Names) -> Graph:
-    from amanda_tf.choices import text_list
-    from amanda_tf.interface import expose_placeholders
+    from amanda_tf.loading.choices import text_list
+    from amanda_tf.loading.interface import expose_placeholders
 
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     folder = None if path is None else _saved_model_folder(path)
@@ -170,7 +170,7 @@ def _read(source: Any, dictionary: Dictionary, tags: Names) -> Graph:
 
         return read_meta_graph_file(path, dictionary)
     if path is not None:
-        from amanda_tf.checkpoint_graphs import read_checkpoint
+        from amanda_tf.checkpoints.graphs import read_checkpoint
 
         found = read_checkpoint(path, dictionary)
         if found is not None:

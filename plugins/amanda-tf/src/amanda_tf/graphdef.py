@@ -12,7 +12,7 @@ from amanda.errors import FormatError
 from amanda.formatkit import MessageChunks, MessageFile, Span, raise_at
 from amanda.graph import Graph, Op, OutputPort, bulk
 from amanda.types import DType, TensorType, Type
-from amanda_tf.interface import parameter_node
+from amanda_tf.loading.interface import parameter_node
 from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS, NODE_RECORDS, SCHEMA
 from amanda_tf.reader import GraphReader
 from amanda_tf.references import Groups, Spelling, output_groups

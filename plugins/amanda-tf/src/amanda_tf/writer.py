@@ -14,7 +14,7 @@ from amanda.tensors import Tensor
 from amanda.types import DType, Shape, TensorType
 from amanda_tf.attributes import attribute_chunks
 from amanda_tf.derived_attributes import element_type
-from amanda_tf.interface import PLACEHOLDER_RECORDS, parameter_node
+from amanda_tf.loading.interface import PLACEHOLDER_RECORDS, parameter_node
 from amanda_tf.messages import NODE_RECORDS, SCHEMA
 from amanda_tf.notes import STATE_NOTES
 from amanda_tf.references import Spelling, parse_reference

@@ -7,6 +7,7 @@ slice_keys.py     keys of the slices of partitioned variables
 bundle.py         the tensors of a bundle, which stay in its files
 bundle_writer.py  writing a bundle
 single_file.py    checkpoints of version 1, one file each
+graphs.py         checkpoints as graphs of constants
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amanda.graph import Graph
-from amanda_tf.interface import placeholder_type
+from amanda_tf.loading.interface import placeholder_type
 
 __all__ = ["PLACEHOLDERS", "placeholders_to_parameters"]
 

@@ -17,7 +17,7 @@ from amanda.types import DType, TensorType, Type
 from amanda_tf.derived_attributes import add_derived_attributes
 from amanda_tf.effects import has_effects
 from amanda_tf.function_library import bodies_to_functions
-from amanda_tf.interface import (
+from amanda_tf.loading.interface import (
     PLACEHOLDER_RECORDS,
     add_results,
     remove_placeholders,

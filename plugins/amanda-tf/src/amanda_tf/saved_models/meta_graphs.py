@@ -9,7 +9,7 @@ from amanda.errors import FormatError, UsageError
 from amanda.formatkit import MessageChunks, MessageFile, Span
 from amanda.graph import Graph
 from amanda_tf.graphdef import graph_chunks, read_graph
-from amanda_tf.interface import parameter_node
+from amanda_tf.loading.interface import parameter_node
 from amanda_tf.messages import SAVED_RECORDS
 from amanda_tf.references import Spelling
 from amanda_tf.saved_messages import SAVED

@@ -30,7 +30,7 @@ _OBJECTS: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 def add_values(root: Graph, tensors: Mapping[str, Tensor], who: str) -> set[str]:
     """Note the value of every variable of a graph; returns the keys that were used."""
-    keys = dict(_restored(root))
+    keys = dict(_restored_variables(root))
     named = _keys_by_name(tensors)
     for op in root:
         if op.type in VARIABLES and op.own_namespace is None and op not in keys:
@@ -58,7 +58,7 @@ def add_values(root: Graph, tensors: Mapping[str, Tensor], who: str) -> set[str]
     return {key for key, _ in keys.values()}
 
 
-def _restored(root: Graph) -> Iterator[tuple[Op, tuple[str, str]]]:
+def _restored_variables(root: Graph) -> Iterator[tuple[Op, tuple[str, str]]]:
     """The variables that ops restore, each with the key and the slice of its value."""
     callers = _callers(root)
     for graph in (root, *root.functions.values()):
@@ -67,7 +67,7 @@ def _restored(root: Graph) -> Iterator[tuple[Op, tuple[str, str]]]:
                 continue
             names, specs = (_strings(op.inputs[i]) for i in (1, 2))
             for value, name, spec in zip(op.outputs, names, specs, strict=False):
-                for variable in _assigned(value):
+                for variable in _assigned_variables(value):
                     for found in _variables(variable, callers, frozenset()):
                         yield found, (name, spec)
 
@@ -92,7 +92,7 @@ def _strings(value: OutputPort | None) -> list[str]:
     return [item.decode("utf-8", "replace") for item in tensor.numpy().reshape(-1)]
 
 
-def _assigned(value: OutputPort) -> Iterator[OutputPort]:
+def _assigned_variables(value: OutputPort) -> Iterator[OutputPort]:
     """The variables that a value is assigned to."""
     waiting: list[InputPort] = list(value.users)
     while waiting:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from amanda.errors import UsageError
 from amanda.graph import Graph
-from amanda_tf.freezing import freeze_variables
-from amanda_tf.interface import (
+from amanda_tf.loading.freezing import freeze_variables
+from amanda_tf.loading.interface import (
     cut_graph,
     expose_entry,
     value_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amanda.errors import FormatError
 from amanda.graph import Graph, Op
 from amanda.tensors import Tensor
-from amanda_tf.interface import remove_placeholders
+from amanda_tf.loading.interface import remove_placeholders
 from amanda_tf.notes import VALUE
 
 __all__ = ["freeze_variables"]

@@ -1,0 +1,1 @@
+"""What a caller takes of a model: inputs and outputs, a signature, frozen variables."""
