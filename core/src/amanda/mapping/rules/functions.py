@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import PurePath
+from string import digits
 from typing import Any
 
 from amanda.dictionary import parse_name
@@ -241,7 +242,9 @@ def _compile_matcher(form: _FunctionParameters, signature: Signature) -> MatchOp
                 if key not in covered and is_uncovered(signature, key, value):
                     return f"the attribute {key}={describe_value(value)} is not covered"
         for key in op.bodies:
-            if key not in covered:
+            if key not in covered and not (
+                form.takes_all and key.rstrip(digits) in covered  # of a list of bodies
+            ):
                 return f"the body {key} is not covered"
         return None
 
