@@ -145,8 +145,8 @@ def test_a_verb_of_a_later_version(call: Call, host: amanda.Host) -> None:
     assert ended.err == (
         "amanda: 'bisect' is not in this version\n"
         "  expected: one of backends, check, compare, completion, convert, "
-        "coverage, doctor, info, ops, opset, plugin, plugins, rules, run, scoreboard, show, "
-        "validate\n"
+        "coverage, doctor, info, ops, opset, plugin, plugins, rules, run, scoreboard, "
+        "show, validate\n"
         "  to do:    wait for a version that has it: it will find the first op where "
         "two runs differ\n"
     )

@@ -10,20 +10,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from amanda.scoreboard.outcomes import OUTCOMES
-from amanda.scoreboard.suites import Scoreboard
 
 __all__ = ["format_page", "parse_section", "print_page"]
 
 _MAX_REASON: Final = 160
 
 
-def format_page(
-    head: str, answers: Sequence[Mapping[str, Any]], totals: Mapping[str, int]
-) -> str:
-    """The page of some answers; `totals` is the number of cases of each kind."""
+def format_page(head: str, answers: Sequence[Mapping[str, Any]]) -> str:
+    """The page of some answers; their `totals` are numbers of cases by kind."""
     parts = [head]
     for answer in answers:
-        failing = [case for case in answer["cases"] if case["kind"] in totals]
+        failing, totals = answer["cases"], answer["totals"]
         parts += [f"## {_title(answer)}\n", _table(failing, totals)]
         parts += [*_modes(answer.get("modes", {})), *_reasons(failing)]
     return "\n".join(parts)
@@ -33,7 +30,9 @@ def _title(answer: Mapping[str, Any]) -> str:
     other = answer.get("fallback")
     more = f", unsupported ops on {other}" if other else ""
     again = ", with a second data set" if answer.get("second") else ""
-    return f"{answer['backend']}{more}{again}"
+    every = answer.get("every", 1)
+    part = f", one of {every} cases" if every > 1 else ""
+    return f"{answer['backend']}{more}{again}{part}"
 
 
 def _table(failing: Sequence[Mapping[str, Any]], totals: Mapping[str, int]) -> str:
@@ -109,9 +108,7 @@ def parse_section(text: str, title: str) -> dict[str, str]:
     return found
 
 
-def print_page(head: str, suite: Scoreboard, files: Sequence[str]) -> None:
+def print_page(head: str, files: Sequence[str]) -> None:
     """Print the page of answers in JSON files, in the order of its sections."""
     answers = [json.loads(Path(file).read_text("utf-8")) for file in files]
-    counts = Counter(kind for kind, _ in suite.cases(suite.KINDS, None))
-    totals = {kind: counts[kind] for kind in suite.KINDS}
-    sys.stdout.write(format_page(head, answers, totals))
+    sys.stdout.write(format_page(head, answers))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,8 @@ def _answer(
     data = {
         "suite": selection.suite, "backend": selection.backend,
         "fallback": selection.fallback, "second": selection.second,
-        "options": selection.options, "counts": counts, "modes": modes,
+        "every": selection.every, "options": selection.options, "counts": counts,
+        "totals": Counter(each.kind for each in outcomes), "modes": modes,
         "cases": [each._asdict() for each in failing],
     }  # fmt: skip
     has_failed = any(counts[status] for status in _FAILED)
