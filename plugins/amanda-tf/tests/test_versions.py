@@ -107,4 +107,4 @@ def test_what_a_version_cannot_express_is_a_gap():
 def test_every_function_is_of_an_op():
     known = [amanda.namespace(f"tensorflow@{v}") for v in ("1.0.0", "2.21.0")]
     assert all(any(type in each for each in known) for type in (*READ, *WRITE))
-    assert MAPPING_OF_VERSIONS.replaced >= {"TopK", "BatchSvd"}
+    assert MAPPING_OF_VERSIONS.old_types >= {"TopK", "BatchSvd"}

@@ -190,7 +190,7 @@ class VersionChange:
         self.report.losses = tuple(self._losses)
         return Conversion(self._graph, self.report)
 
-    def crosses(self, versions: Collection[Any]) -> bool:
+    def crosses(self, versions: Collection[int]) -> bool:
         """Whether any of these lies between the versions of this change."""
         low, high = sorted((self._version_of_op, self.version))
         return any(low < version <= high for version in versions)

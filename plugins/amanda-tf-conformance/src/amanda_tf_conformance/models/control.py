@@ -40,7 +40,7 @@ def _sum_and_difference(x: Any, y: Any) -> Any:
 
 
 @tf.function
-def _nested(x: Any) -> Any:
+def _nest_calls(x: Any) -> Any:
     first, second = _sum_and_difference(_square(x), x)
     return _square(first) - second
 
@@ -74,14 +74,14 @@ def _functions() -> Iterator[Model]:
     yield of_function(
         "function_of_two_results", lambda x, y: _sum_and_difference(x, y), X, X * 2
     )
-    yield of_function("function_nested", _nested, X)
+    yield of_function("function_nested", _nest_calls, X)
     yield of_function("function_with_default", _with_default, X)
     yield of_function("function_called_in_loop", _call_in_loop, X)
     yield of_function("function_with_assertion", _stateful_call, X)
     yield of_function(
         "function_by_two_types", lambda x, n: (_square(x), _square(n)), X, N
     )
-    yield of_function("function_of_any_batch", _nested, X, any_batch=True)
+    yield of_function("function_of_any_batch", _nest_calls, X, any_batch=True)
     yield of_function(
         "function_without_gradient", lambda x: tf.stop_gradient(_square(x)), X
     )
@@ -253,7 +253,7 @@ def _rows_of(x: Any) -> Any:
     return total
 
 
-def _limited(x: Any) -> Any:
+def _loop_with_limit(x: Any) -> Any:
     return tf.while_loop(
         lambda _: True, lambda a: (a + 1.0,), (x,), maximum_iterations=4
     )
@@ -274,7 +274,7 @@ def _loops() -> Iterator[Model]:
     yield of_function("while_fibonacci", _fibonacci, np.array(12, "int32"))
     yield of_function("while_over_rows", _rows_of, X)
     yield of_function("while_over_rows_of_any_batch", _rows_of, X, any_batch=True)
-    yield of_function("while_limited", _limited, X)
+    yield of_function("while_limited", _loop_with_limit, X)
 
 
 # -- arrays in loops ---------------------------------------------------------------

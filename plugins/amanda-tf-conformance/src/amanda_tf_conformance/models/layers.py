@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from amanda_tf_conformance.models.table import Model, floats, integers, of_function
 
-__all__ = ["called", "models"]
+__all__ = ["layer_maker", "models"]
 
 L: Any = keras.layers
 SIGNAL, IMAGE, VOLUME = floats(2, 9, 3), floats(2, 8, 7, 3), floats(1, 5, 6, 5, 2)
@@ -175,16 +175,18 @@ def models() -> Iterator[Model]:
     """All models of this theme."""
     for rows in (CONVOLUTIONS, POOLING, NORMALIZATION, DENSE, RESHAPING):
         for name, make, x in rows:
-            yield Model(f"layer_{name}", called(make), (x,), any_batch=True)
+            yield Model(f"layer_{name}", layer_maker(make), (x,), any_batch=True)
     for name in ACTIVATIONS:
         yield of_function(f"activation_{name}", getattr(keras.activations, name), ROWS)
-    yield Model("layer_prelu", called(lambda: L.PReLU(shared_axes=[1, 2])), (IMAGE,))
+    yield Model(
+        "layer_prelu", layer_maker(lambda: L.PReLU(shared_axes=[1, 2])), (IMAGE,)
+    )
     yield from _merges()
     yield from _attention()
     yield from _networks()
 
 
-def called(make: Callable[[], Any]) -> Callable[[], Any]:
+def layer_maker(make: Callable[[], Any]) -> Callable[[], Any]:
     """What makes a layer, called for inference."""
 
     def make_function() -> Any:
@@ -226,17 +228,17 @@ def _attention() -> Iterator[Model]:
     yield Model("attention_additive", _of_list(L.AdditiveAttention), (query, value))
     yield Model(
         "attention_multi_head",
-        called(lambda: L.MultiHeadAttention(2, 3)),
+        layer_maker(lambda: L.MultiHeadAttention(2, 3)),
         (query, value),
         any_batch=True,
     )
     yield Model(
         "attention_grouped_query",
-        called(lambda: L.GroupQueryAttention(3, 4, 2)),
+        layer_maker(lambda: L.GroupQueryAttention(3, 4, 2)),
         (query, value),
     )
 
-    def masked() -> Any:
+    def attention_with_mask() -> Any:
         layer = L.MultiHeadAttention(2, 3)
         return lambda q, v, m: layer(q, v, attention_mask=m[:, None, :])
 
@@ -244,7 +246,7 @@ def _attention() -> Iterator[Model]:
         layer = L.MultiHeadAttention(2, 3)
         return lambda x: layer(x, x, use_causal_mask=True, return_attention_scores=True)
 
-    yield Model("attention_masked", masked, (query, value, mask))
+    yield Model("attention_masked", attention_with_mask, (query, value, mask))
     yield Model("attention_causal", causal, (query,))
 
 
@@ -284,10 +286,13 @@ def _networks() -> Iterator[Model]:
         return lambda i: tf.nn.embedding_lookup(table, i)
 
     yield Model(
-        "network_convolutional", called(convolutional), (IMAGE,), any_batch=True
+        "network_convolutional", layer_maker(convolutional), (IMAGE,), any_batch=True
     )
-    yield Model("network_residual", called(residual), (IMAGE,), any_batch=True)
+    yield Model("network_residual", layer_maker(residual), (IMAGE,), any_batch=True)
     yield Model(
-        "network_transformer", called(transformer), (integers(2, 5),), any_batch=True
+        "network_transformer",
+        layer_maker(transformer),
+        (integers(2, 5),),
+        any_batch=True,
     )
     yield Model("network_embedding_lookup", feature_columns, (integers(4),))

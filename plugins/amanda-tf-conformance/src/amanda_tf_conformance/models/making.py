@@ -62,7 +62,7 @@ def _make_model(model: Model, folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(1)
     names = [f"x{i}" for i in range(len(model.inputs))]
-    module, function = _traced(model, names)
+    module, function = _trace(model, names)
     tf.saved_model.save(module, str(folder / "saved_model"), signatures=function)
     feeds = dict(zip(names, map(tf.constant, model.inputs), strict=True))
     results = {name: value.numpy() for name, value in function(**feeds).items()}
@@ -79,7 +79,7 @@ def _make_model(model: Model, folder: Path) -> dict[str, Any]:
     return row
 
 
-def _traced(model: Model, names: list[str]) -> tuple[Any, Any]:
+def _trace(model: Model, names: list[str]) -> tuple[Any, Any]:
     """A module with the function of a model, and its one concrete function."""
     module = tf.Module()
     made = model.make()

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from amanda_tf_conformance.models.layers import called
+from amanda_tf_conformance.models.layers import layer_maker
 from amanda_tf_conformance.models.table import Model, floats, integers
 
 __all__ = ["models"]
@@ -34,8 +34,8 @@ def models() -> Iterator[Model]:
     for name, layer in LAYERS.items():
         for option, settings in OPTIONS:
             make = _maker(layer, settings)
-            yield Model(f"rnn_{name}_{option}", called(make), (X,), any_batch=True)
-        yield Model(f"rnn_{name}_masked", _masked(layer), (X, MASK))
+            yield Model(f"rnn_{name}_{option}", layer_maker(make), (X,), any_batch=True)
+        yield Model(f"rnn_{name}_layer_with_mask", _layer_with_mask(layer), (X, MASK))
         yield Model(
             f"rnn_{name}_with_initial_state",
             _from_state(layer, name),
@@ -43,20 +43,24 @@ def models() -> Iterator[Model]:
         )
         yield Model(f"rnn_{name}_bidirectional", _bidirectional(layer), (X,))
     yield Model(
-        "rnn_gru_reset_before", called(_maker(L.GRU, {"reset_after": False})), (X,)
+        "rnn_gru_reset_before", layer_maker(_maker(L.GRU, {"reset_after": False})), (X,)
     )
-    yield Model("rnn_stacked_cells", called(_stacked), (X,))
-    yield Model("rnn_of_embedded_mask", called(_embedded), (integers(3, 6, below=3),))
+    yield Model("rnn_stacked_cells", layer_maker(_stack_of_cells), (X,))
+    yield Model(
+        "rnn_of_embedded_mask",
+        layer_maker(_network_of_embedding),
+        (integers(3, 6, below=3),),
+    )
     yield Model(
         "rnn_bidirectional_sum",
-        called(
+        layer_maker(
             lambda: L.Bidirectional(L.GRU(3, return_sequences=True), merge_mode="sum")
         ),
         (X,),
     )
     yield Model(
         "rnn_convolutional",
-        called(lambda: L.ConvLSTM2D(2, 2)),
+        layer_maker(lambda: L.ConvLSTM2D(2, 2)),
         (floats(1, 3, 5, 4, 2),),
     )
 
@@ -65,7 +69,7 @@ def _maker(layer: Any, settings: dict[str, Any]) -> Callable[[], Any]:
     return lambda: layer(4, **settings)
 
 
-def _masked(layer: Any) -> Callable[[], Any]:
+def _layer_with_mask(layer: Any) -> Callable[[], Any]:
     def make() -> Any:
         made = layer(4, return_sequences=True)
         return lambda x, mask: made(x, mask=mask)
@@ -83,12 +87,12 @@ def _from_state(layer: Any, name: str) -> Callable[[], Any]:
 
 
 def _bidirectional(layer: Any) -> Callable[[], Any]:
-    return called(lambda: L.Bidirectional(layer(3, return_sequences=True)))
+    return layer_maker(lambda: L.Bidirectional(layer(3, return_sequences=True)))
 
 
-def _stacked() -> Any:
+def _stack_of_cells() -> Any:
     return L.RNN([L.LSTMCell(4), L.GRUCell(3)], return_sequences=True)
 
 
-def _embedded() -> Any:
+def _network_of_embedding() -> Any:
     return keras.Sequential([L.Embedding(3, 4, mask_zero=True), L.LSTM(4), L.Dense(2)])

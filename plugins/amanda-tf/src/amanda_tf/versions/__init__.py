@@ -34,7 +34,9 @@ class TensorFlowVersions(VersionMapping):
     def is_replaced(self, op: Op, change: VersionChange) -> bool:
         """Whether the target deprecates an op for which there is a rule."""
         after = change.after.get(op.type or "")
-        return after is not None and bool(after.deprecated) and op.type in self.replaced
+        return (
+            after is not None and bool(after.deprecated) and op.type in self.old_types
+        )
 
     def adjust(
         self, op: Op, before: OpDef, after: OpDef, change: VersionChange
@@ -71,7 +73,7 @@ class TensorFlowVersions(VersionMapping):
         return [str(problem) for problem in dictionary.validate(piece)]
 
     @cached_property
-    def replaced(self) -> frozenset[str]:
+    def old_types(self) -> frozenset[str]:
         """The op types of older versions that rules replace."""
         return frozenset([*(rule.left.type for rule in _RULES.rows), *READ])
 
