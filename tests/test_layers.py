@@ -44,7 +44,6 @@ FLOORS = [
     ("amanda.frontend",),
     ("amanda.session",),
     ("amanda",),
-    ("amanda.scoreboard",),
     ("amanda.cli", "amanda.testing"),
     ("amanda.__main__",),
 ]

@@ -23,7 +23,6 @@ FACES = (
     "amanda.host",
     "amanda.mapping",
     "amanda.passes",
-    "amanda.scoreboard",
     "amanda.tensors",
     "amanda.testing",
     "amanda.types",

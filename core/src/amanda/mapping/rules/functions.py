@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import PurePath
-from string import digits
 from typing import Any
 
 from amanda.dictionary import parse_name
@@ -242,9 +241,8 @@ def _compile_matcher(form: _FunctionParameters, signature: Signature) -> MatchOp
                 if key not in covered and is_uncovered(signature, key, value):
                     return f"the attribute {key}={describe_value(value)} is not covered"
         for key in op.bodies:
-            if key not in covered and not (
-                form.takes_all and key.rstrip(digits) in covered  # of a list of bodies
-            ):
+            of_list = form.takes_all and key.rstrip("0123456789") in signature.attrs
+            if key not in covered and not of_list:
                 return f"the body {key} is not covered"
         return None
 

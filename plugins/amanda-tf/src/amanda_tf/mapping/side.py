@@ -35,6 +35,11 @@ from amanda_tf.notes import CONTROL_OUTPUT
 __all__ = ["TensorFlowSide", "tensorflow_side"]
 
 _CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
+_OF_SCALARS = (
+    "XlaReduce", "XlaVariadicReduceV2", "XlaReduceWindow", "XlaScatter",
+    "XlaSelectAndScatter",
+)  # fmt: skip
+"""Ops whose bodies compute with two elements."""
 
 
 class TensorFlowSide(PlainSide):
@@ -59,6 +64,11 @@ class TensorFlowSide(PlainSide):
         """
         if op.type in _CONDITIONALS:
             return inputs[1:]
+        if op.type in _OF_SCALARS:
+            first = inputs[0]
+            if not isinstance(first, TensorType):
+                return [None, None]
+            return [TensorType(first.dtype, [])] * 2
         return [_variable_type(type) for type in inputs]
 
     def prepare(self, graph: Graph) -> Graph:

@@ -8,7 +8,13 @@ import numpy as np
 
 from amanda.types import Shape
 from amanda_std import ops
-from amanda_std.mappings import cast_to, known_content
+from amanda_std.mappings import (
+    cast_to,
+    expect,
+    known_content,
+    required_content,
+    required_integer,
+)
 from amanda_tf.mapping.arrays.stacked_array import (
     array_length,
     concat_elements,
@@ -143,13 +149,19 @@ def read_list_gather(array: Any, indices: Any, shape: Any, *,
     return gather_elements(array, indices)
 
 
-def read_list_scatter(x: Any, indices: Any, shape: Any, *, element_dtype: Any,
-                      shape_type: Any = None) -> Any:  # fmt: skip
-    del shape, shape_type
-    found = known_content(indices)
-    size = np.int32(max(found) + 1 if found else 0)
-    array = ops.zeros([int(size), 0], dtype=element_dtype)
-    return scatter_elements(array, indices, x)
+def read_list_scatter(
+    x: Any, indices: Any, shape: Any, count: Any = None, **_: Any
+) -> Any:
+    """A list with the rows of a tensor at indices."""
+    del shape
+    size = -1 if count is None else required_integer(count, "num_elements")
+    if size < 0:
+        size = max(required_content(indices, "indices"), default=-1) + 1
+    dims = [size, *x.shape[1:]]
+    static = all(isinstance(n, int) for n in dims)
+    zeros = ops.full(dims if static else ops.stack(*dims), ops.number_like(x, value=0))
+    at = ops.expand_dims(ops.astype(indices, dtype="int64"), [1])
+    return ops.scatter_nd(zeros, at, x)
 
 
 def read_list_concat(
@@ -165,6 +177,29 @@ def read_list_concat_lists(a: Any, b: Any, *, element_dtype: Any) -> Any:
     return ops.concat(a, b, axis=0)
 
 
+def read_list_resize(array: Any, size: Any) -> Any:
+    """Elements cut off, or zeros added, at the end."""
+    old, new = array.type.shape.dims[0], required_integer(size, "size")
+    expect(isinstance(old, int), "the length of the list is unknown")
+    return ops.pad(array, [[0, new - old]], None, [0])
+
+
+def read_list_element_shape(array: Any, *, shape_type: Any) -> Any:
+    return cast_to(ops.slice_(ops.shape_of(array), [1], [2**31]), shape_type)
+
+
+def read_list_scatter_into(
+    array: Any, x: Any, indices: Any, *, element_dtype: Any
+) -> Any:
+    del element_dtype
+    return scatter_elements(array, indices, x)
+
+
+def read_list_split(x: Any, shape: Any, lengths: Any, **_: Any) -> Any:
+    del shape
+    return split_elements(x, lengths)
+
+
 READ: dict[str, Any] = {
     "TensorListReserve": read_list_reserve,
     "EmptyTensorList": read_list_empty,
@@ -172,6 +207,10 @@ READ: dict[str, Any] = {
     "TensorListStack": read_list_stack,
     "TensorListGetItem": read_list_get,
     "TensorListSetItem": read_list_set,
+    "TensorListResize": read_list_resize,
+    "TensorListElementShape": read_list_element_shape,
+    "TensorListScatterIntoExistingList": read_list_scatter_into,
+    "TensorListSplit": read_list_split,
     "TensorListLength": read_list_length,
     "TensorListPushBack": read_list_push,
     "TensorListPopBack": read_list_pop,
@@ -181,13 +220,13 @@ READ: dict[str, Any] = {
     "TensorListConcatV2": read_list_concat,
     "TensorListConcat": read_list_concat,
     "TensorListConcatLists": read_list_concat_lists,
-    **{
-        f"TensorArray{name}{version}": function
-        for version in ("V2", "V3")
-        for name, function in (
-            ("", read_tensor_array), ("Write", read_write), ("Read", read_read),
-            ("Gather", read_gather), ("Scatter", read_scatter), ("Size", read_size),
-            ("Concat", read_concat), ("Split", read_split), ("Close", read_close),
-        )
-    },
-}  # fmt: skip
+    "TensorArrayV3": read_tensor_array,
+    "TensorArrayWriteV3": read_write,
+    "TensorArrayReadV3": read_read,
+    "TensorArrayGatherV3": read_gather,
+    "TensorArrayScatterV3": read_scatter,
+    "TensorArraySizeV3": read_size,
+    "TensorArrayConcatV3": read_concat,
+    "TensorArraySplitV3": read_split,
+    "TensorArrayCloseV3": read_close,
+}

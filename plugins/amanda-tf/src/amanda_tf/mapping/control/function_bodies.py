@@ -19,6 +19,10 @@ _BODIES: Final = {
     "If": ("then_branch", "else_branch"), "StatelessIf": ("then_branch", "else_branch"),
     "While": ("cond", "body"), "StatelessWhile": ("cond", "body"),
     "Case": ("branches",), "StatelessCase": ("branches",), "MapDefun": ("f",),
+    "XlaWhile": ("cond", "body"),
+    "XlaReduce": ("reducer",), "XlaVariadicReduceV2": ("reducer",),
+    "XlaReduceWindow": ("computation",), "XlaScatter": ("update_computation",),
+    "XlaSelectAndScatter": ("select", "scatter"),
     "For": ("body",),
 }  # fmt: skip
 """The attributes that name functions, by op type."""
@@ -83,7 +87,9 @@ def _attach_bodies(op: Op, library: dict[str, Graph]) -> list[Graph]:
                 port.type = None
             op.set_body(name, body)
             made.append(body)
-        if made and key in op.attrs:
+        if isinstance(named, list):
+            op.attrs[key] = []  # the bodies are branches0, branches1 etc.
+        elif made and key in op.attrs:
             del op.attrs[key]
     return made
 
@@ -92,7 +98,7 @@ def _references(key: str, named: Any) -> list[tuple[str, FunctionRef]]:
     if isinstance(named, FunctionRef):
         return [(key, named)]
     if isinstance(named, list):
-        return [(f"{key}_{i}", ref) for i, ref in enumerate(named)]
+        return [(f"{key}{i}", ref) for i, ref in enumerate(named)]
     return []
 
 

@@ -131,7 +131,29 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value.type, TensorType)
 
 
+def read_case(
+    index: Any, *xs: Any, branches: Any, Tout: Any = None,  # noqa: N803
+    output_shapes: Any = None, **bodies: Any,
+) -> Any:  # fmt: skip
+    """The last branch, if the index is out of range."""
+    del branches, Tout, output_shapes
+    parts = [bodies[f"branches{i}"] for i in range(len(bodies))]
+    calls = [lambda *v, body=body: inline_body(body, v) for body in parts]
+    return tuple(ops.case(ops.astype(index, dtype="int64"), calls, *xs))
+
+
+def read_print(x: Any, *shown: Any, message: str = "", first_n: int = -1,
+               summarize: int = 3) -> Any:  # fmt: skip
+    """The message is shown with the tensor itself, not with others."""
+    del shown, first_n, summarize
+    return ops.print(x, text=message)
+
+
 READ: dict[str, Any] = {
+    "ToBool": _truth,
+    "Case": read_case,
+    "StatelessCase": read_case,
+    "Print": read_print,
     "IdentityN": read_identity_n,
     "Assert": read_assert,
     "If": read_if,

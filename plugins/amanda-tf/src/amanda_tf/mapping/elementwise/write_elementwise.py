@@ -51,6 +51,10 @@ def write_copysign(o: Any, a: Any, b: Any) -> Any:
     return o.SelectV2(write_signbit(o, b), o.Neg(size), size)
 
 
+def write_polygamma(o: Any, n: Any, x: Any) -> Any:
+    return o.Polygamma(o.Cast(n, DstT=dtype_of(x)), x)
+
+
 WRITE: dict[str, Any] = {
     "bitwise_left_shift": write_left_shift,
     "bitwise_right_shift": write_right_shift,
@@ -58,4 +62,5 @@ WRITE: dict[str, Any] = {
     "logaddexp": write_logaddexp,
     "signbit": write_signbit,
     "copysign": write_copysign,
+    "polygamma": write_polygamma,
 }

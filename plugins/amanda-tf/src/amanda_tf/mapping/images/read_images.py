@@ -141,11 +141,10 @@ def read_extract_patches(
     """Patches of NHWC images, row by row, each with its channels last."""
     window = spatial_items(ksizes, "N*C")
     steps, rate = spatial_items(strides, "N*C"), spatial_items(rates, "N*C")
-    channels = x.shape[3]
+    channels = x.shape[-1]
     expect(isinstance(channels, int), "the number of channels is not static")
-    rows, columns = window
-    kernel = np.eye(rows * columns * int(channels)).reshape(
-        rows, columns, int(channels), -1
+    kernel = np.eye(int(np.prod(window)) * int(channels)).reshape(
+        *window, int(channels), -1
     )
     if x.dtype.kind == "float":
         return ops.conv(
@@ -159,6 +158,15 @@ def read_extract_patches(
         padding=padding_of(padding, (), "N*C"),
     )  # fmt: skip
     return ops.astype(wide, dtype=x.dtype)
+
+
+def read_extract_volume_patches(
+    x: Any, *, ksizes: Any, strides: Any, padding: str
+) -> Any:
+    """Patches of NDHWC volumes, each with its channels last."""
+    return read_extract_patches(
+        x, ksizes=ksizes, strides=strides, rates=[1] * 5, padding=padding
+    )
 
 
 # -- colours ---------------------------------------------------------------------------
@@ -312,6 +320,7 @@ READ: dict[str, Any] = {
     "SpaceToBatch": read_space_to_batch_1,
     "BatchToSpace": read_batch_to_space_1,
     "ExtractImagePatches": read_extract_patches,
+    "ExtractVolumePatches": read_extract_volume_patches,
     "RGBToHSV": read_rgb_to_hsv,
     "HSVToRGB": read_hsv_to_rgb,
     "AdjustContrastv2": read_adjust_contrast,

@@ -155,7 +155,87 @@ def read_matrix_diag_v3(
     return read_set_diag_v3(empty, diagonal, k, align=align)
 
 
+def read_diag_part_v2(x: Any, k: Any, padding: Any) -> Any:
+    return read_diag_part_v3(x, k, padding, align="LEFT_LEFT")
+
+
+def read_set_diag_v2(x: Any, diagonal: Any, k: Any) -> Any:
+    return read_set_diag_v3(x, diagonal, k, align="LEFT_LEFT")
+
+
+def read_matrix_diag_v2(
+    diagonal: Any, k: Any, rows: Any, columns: Any, padding: Any
+) -> Any:
+    return read_matrix_diag_v3(diagonal, k, rows, columns, padding, align="LEFT_LEFT")
+
+
+def read_tridiagonal_matmul(upper: Any, main: Any, lower: Any, x: Any) -> Any:
+    """Each diagonal is a row [..., 1, m]; unused ends are ignored."""
+    above, middle, below = (ops.swap_last(v) for v in (upper, main, lower))
+    rank = rank_of(x)
+    rest = [[0, 0]] * (rank - 2)
+    after = ops.pad(ops.slice_(x, [1], [2**31], [-2]), [*rest, [0, 1], [0, 0]])
+    before = ops.pad(ops.slice_(x, [0], [-1], [-2]), [*rest, [1, 0], [0, 0]])
+    return above * after + middle * x + below * before
+
+
+def read_tridiagonal_solve(
+    diagonals: Any, b: Any, *, partial_pivoting: bool = True,
+    perturb_singular: bool = False,
+) -> Any:  # fmt: skip
+    """Diagonals [..., 3, m]: upper, main, lower; solved as a full matrix."""
+    del partial_pivoting, perturb_singular
+    upper, main, lower = (
+        ops.squeeze(row, [-2]) for row in ops.split(diagonals, axis=-2, outputs=3)
+    )
+    matrix = ops.diagonal_matrix(main)
+    matrix = _set_one_diagonal(matrix, ops.slice_(upper, [0], [-1], [-1]), 1)
+    matrix = _set_one_diagonal(matrix, ops.slice_(lower, [1], [2**31], [-1]), -1)
+    return ops.solve(matrix, b)
+
+
+def read_banded_triangular_solve(
+    bands: Any, b: Any, *, lower: bool = True, adjoint: bool = False
+) -> Any:
+    """Bands [..., k, m], each a diagonal, solved as a full triangular matrix."""
+    count, size = (int(n) for n in bands.shape[-2:])
+    rows = [ops.squeeze(row, [-2]) for row in ops.split(bands, axis=-2, outputs=count)]
+    main = rows[0] if lower else rows[-1]
+    matrix = ops.diagonal_matrix(main)
+    for offset in range(1, count):
+        if lower:
+            one = ops.slice_(rows[offset], [offset], [size], [-1])
+            matrix = _set_one_diagonal(matrix, one, -offset)
+        else:
+            one = ops.slice_(rows[-1 - offset], [0], [size - offset], [-1])
+            matrix = _set_one_diagonal(matrix, one, offset)
+    return ops.triangular_solve(matrix, b, lower=lower, transpose=adjoint)
+
+
+def read_cholesky_grad(lower: Any, g: Any) -> Any:
+    """The gradient of a matrix, from its Cholesky factor and the gradient of that."""
+    inner = ops.matmul(ops.swap_last(lower), ops.tril(g))
+    half = ops.tril(inner) - ops.diagonal_matrix(ops.diagonal(inner)) * 0.5
+    left = ops.triangular_solve(lower, half, lower=True, transpose=True)
+    whole = ops.swap_last(
+        ops.triangular_solve(lower, ops.swap_last(left), lower=True, transpose=True)
+    )
+    return (whole + ops.swap_last(whole)) * 0.5
+
+
 READ: dict[str, Any] = {
+    "MatrixDiagPartV2": read_diag_part_v2,
+    "MatrixSetDiagV2": read_set_diag_v2,
+    "MatrixDiagV2": read_matrix_diag_v2,
+    "BatchMatrixSetDiag": read_set_diag,
+    "BatchSvd": read_svd,
+    "BatchSelfAdjointEigV2": read_self_adjoint_eig,
+    "BatchMatrixSolveLs": read_lstsq,
+    "TridiagonalMatMul": read_tridiagonal_matmul,
+    "TridiagonalSolve": read_tridiagonal_solve,
+    "BandedTriangularSolve": read_banded_triangular_solve,
+    "CholeskyGrad": read_cholesky_grad,
+    "BatchCholeskyGrad": read_cholesky_grad,
     "Svd": read_svd,
     "SelfAdjointEigV2": read_self_adjoint_eig,
     "Lu": read_lu,

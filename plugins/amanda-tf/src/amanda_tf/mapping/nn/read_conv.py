@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from amanda_std import ops
-from amanda_std.mappings import expect, known_content, rank_of
+from amanda_std.mappings import cast_to, expect, known_content, rank_of
+from amanda_tf.mapping.images.read_images import read_resize_bilinear
 from amanda_tf.mapping.layouts import (
     explicit_padding,
     layout_of,
     padding_of,
     spatial_items,
 )
+from amanda_tf.mapping.nn.read_products import apply_fused
+from amanda_tf.mapping.shapes.read_shapes import read_mirror_pad
 
 __all__ = ["READ"]
 
@@ -35,6 +38,66 @@ def read_conv(
         dilations=tuple(spatial_items(dilations or ones, layout)),
         padding=padding_of(padding, explicit_paddings, layout), groups=groups,
     )  # fmt: skip
+
+
+def read_any_conv(
+    x: Any, w: Any, *, data_format: str = "CHANNELS_LAST", batch_dims: int = 1,
+    groups: int = 1, strides: Any, dilations: Any = None, **attrs: Any,
+) -> Any:  # fmt: skip
+    """A convolution in two or three dimensions."""
+    del groups  # follow from the channels
+    expect(batch_dims == 1, "several axes of the batch")
+    last = {4: "NHWC", 5: "NDHWC"}
+    expect(rank_of(x) in last, "a convolution in one dimension")
+    name = last[rank_of(x)]
+    if data_format == "CHANNELS_FIRST":
+        name = f"NC{name[1:-1]}"
+    return read_conv(
+        x, w, data_format=name, strides=strides, dilations=dilations or None, **attrs
+    )
+
+
+def read_fused_conv(
+    x: Any, w: Any, *args: Any, fused_ops: Any = (), leakyrelu_alpha: float = 0.2,
+    data_format: str = "NHWC", filter_format: str = "HWIO", num_args: int = 0,
+    epsilon: float = 1e-4, **attrs: Any,
+) -> Any:  # fmt: skip
+    """A convolution, with a bias or normalization, a sum and an activation."""
+    expect(filter_format == "HWIO", f"filter_format={filter_format}")
+    fused, rest = list(map(str, fused_ops)), list(args[:num_args])
+    y = read_conv(x, w, data_format=data_format, **attrs)
+    if fused and fused[0] == "FusedBatchNorm":
+        axis = 1 if layout_of(data_format) == "NC*" else rank_of(y) - 1
+        y = ops.batch_norm(y, *rest[:4], axis=axis, epsilon=epsilon)
+        fused, rest = fused[1:], rest[4:]
+    return apply_fused(
+        y, fused, rest, leakyrelu_alpha=leakyrelu_alpha, data_format=data_format
+    )
+
+
+def read_fused_depthwise_conv(
+    x: Any, w: Any, *args: Any, fused_ops: Any = (), data_format: str = "NHWC",
+    leakyrelu_alpha: float = 0.2, epsilon: float = 1e-4, **attrs: Any,
+) -> Any:  # fmt: skip
+    del epsilon
+    y = read_depthwise_conv(x, w, data_format=data_format, **attrs)
+    return apply_fused(
+        y, fused_ops, args, leakyrelu_alpha=leakyrelu_alpha, data_format=data_format
+    )
+
+
+def read_pad_conv(x: Any, paddings: Any, w: Any, *, mode: str, **attrs: Any) -> Any:
+    return read_conv(read_mirror_pad(x, paddings, mode=mode), w, **attrs)
+
+
+def read_resize_pad_conv(
+    x: Any, size: Any, paddings: Any, w: Any, *, mode: str,
+    resize_align_corners: bool = False, **attrs: Any,
+) -> Any:  # fmt: skip
+    resized = cast_to(
+        read_resize_bilinear(x, size, align_corners=resize_align_corners), x.dtype
+    )
+    return read_pad_conv(resized, paddings, w, mode=mode, **attrs)
 
 
 def read_conv_3d(
@@ -147,6 +210,11 @@ def read_dilation(x: Any, w: Any, *, strides: Any, rates: Any, padding: str) -> 
 READ: dict[str, Any] = {
     "Conv2D": read_conv,
     "Conv3D": read_conv_3d,
+    "Conv": read_any_conv,
+    "_FusedConv2D": read_fused_conv,
+    "_FusedDepthwiseConv2dNative": read_fused_depthwise_conv,
+    "FusedPadConv2D": read_pad_conv,
+    "FusedResizeAndPadConv2D": read_resize_pad_conv,
     "DepthwiseConv2dNative": read_depthwise_conv,
     "Conv2DBackpropInput": read_conv_backprop_input,
     "Conv3DBackpropInputV2": read_conv_3d_backprop_input,

@@ -42,6 +42,19 @@ def read_fused_batch_norm(
     return (y, new_mean, new_var, m, v, m)[:outputs]
 
 
+def read_fused_batch_norm_ex(
+    x: Any, scale: Any, offset: Any, mean: Any, variance: Any, *side: Any,
+    activation_mode: str = "Identity", outputs: int, **attrs: Any,
+) -> Any:  # fmt: skip
+    """Batch normalization, plus another input, and Relu."""
+    y, *rest = read_fused_batch_norm(
+        x, scale, offset, mean, variance, outputs=outputs, **attrs
+    )
+    for each in side:
+        y = y + each
+    return (ops.relu(y) if activation_mode == "Relu" else y, *rest)
+
+
 def read_batch_norm_global(
     x: Any, mean: Any, variance: Any, beta: Any, gamma: Any, *,
     variance_epsilon: float, scale_after_normalization: bool,
@@ -65,6 +78,7 @@ READ: dict[str, Any] = {
     "FusedBatchNorm": read_fused_batch_norm,
     "FusedBatchNormV2": read_fused_batch_norm,
     "FusedBatchNormV3": read_fused_batch_norm,
+    "_FusedBatchNormEx": read_fused_batch_norm_ex,
     "BatchNormWithGlobalNormalization": read_batch_norm_global,
     "LRN": read_lrn,
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from amanda_std import ops
-from amanda_std.mappings import expect, rank_of
+from amanda_std.mappings import cast_to, expect, rank_of
 
-__all__ = ["READ", "add_bias", "adjoint"]
+__all__ = ["READ", "add_bias", "adjoint", "apply_fused"]
 
 
 def adjoint(x: Any) -> Any:
@@ -29,6 +30,10 @@ def read_matmul(
         for x, flip in ((a, transpose_a), (b, transpose_b))
     )
     return ops.matmul(a, b)
+
+
+def read_batch_matmul_v3(a: Any, b: Any, *, Tout: Any, **attrs: Any) -> Any:  # noqa: N803
+    return read_batch_matmul(cast_to(a, Tout), cast_to(b, Tout), **attrs)
 
 
 def read_sparse_matmul(a: Any, b: Any, **attrs: Any) -> Any:
@@ -65,10 +70,50 @@ def read_sparse_softmax_cross_entropy(x: Any, labels: Any) -> Any:
     return loss, ops.softmax(x) - hits
 
 
+_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "Relu": ops.relu, "Relu6": lambda x: ops.clip(x, 0, 6), "Elu": ops.elu,
+    "Tanh": ops.tanh, "Sigmoid": ops.sigmoid, "GeluExact": ops.gelu,
+    "GeluApproximate": lambda x: ops.gelu(x, approximate=True),
+}  # fmt: skip
+
+
+def apply_fused(
+    x: Any, fused: Any, args: Sequence[Any], *, leakyrelu_alpha: float = 0.2,
+    data_format: str = "NHWC",
+) -> Any:  # fmt: skip
+    """A bias, a sum and an activation, as the names of fused ops say."""
+    rest = iter(args)
+    for name in map(_as_text, fused):
+        if name == "BiasAdd":
+            x = add_bias(x, next(rest), data_format)
+        elif name == "Add":
+            x = x + next(rest)
+        elif name == "LeakyRelu":
+            x = ops.leaky_relu(x, slope=leakyrelu_alpha)
+        else:
+            expect(name in _ACTIVATIONS, f"fused_ops has {name}")
+            x = _ACTIVATIONS[name](x)
+    return x
+
+
+def _as_text(name: Any) -> str:
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def read_fused_matmul(
+    a: Any, b: Any, *args: Any, fused_ops: Any = (), leakyrelu_alpha: float = 0.2,
+    transpose_a: bool = False, transpose_b: bool = False, **_: Any,
+) -> Any:  # fmt: skip
+    y = read_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    return apply_fused(y, fused_ops, args, leakyrelu_alpha=leakyrelu_alpha)
+
+
 READ: dict[str, Any] = {
     "MatMul": read_matmul,
     "BatchMatMul": read_batch_matmul,
     "BatchMatMulV2": read_batch_matmul,
+    "BatchMatMulV3": read_batch_matmul_v3,
+    "_FusedMatMul": read_fused_matmul,
     "SparseMatMul": read_sparse_matmul,
     "BiasAdd": read_bias_add,
     "SoftmaxCrossEntropyWithLogits": read_softmax_cross_entropy,

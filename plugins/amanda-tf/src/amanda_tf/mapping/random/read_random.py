@@ -170,6 +170,39 @@ def read_stateless_key_counter(seed: Any) -> Any:
     return ops.slice_(joined, [0], [1]), ops.slice_(joined, [1], [3])
 
 
+def read_stateless_key_counter_alg(seed: Any) -> Any:
+    return *read_stateless_key_counter(seed), read_stateless_alg()
+
+
+def read_stateless_full_int(shape: Any, seed: Any, *, dtype: Any = None) -> Any:
+    return _full_int(shape, dtype, _stateless_key(seed))
+
+
+def read_stateless_full_int_v2(
+    shape: Any, key: Any, counter: Any, alg: Any, *, dtype: Any = None
+) -> Any:
+    return _full_int(shape, dtype, _philox(key, counter, alg))
+
+
+def _full_int(shape: Any, dtype: Any, key: dict[str, Any]) -> Any:
+    """Random bits as integers, negative ones included."""
+    wanted = str(dtype or "uint64")
+    unsigned = wanted if wanted.startswith("u") else f"u{wanted}"
+    bits = ops.random_bits(shape=known_or_value(shape), dtype=unsigned, **key)
+    return bits if wanted == unsigned else ops.bitcast(bits, dtype=wanted)
+
+
+def read_stateless_multinomial(
+    logits: Any, count: Any, seed: Any, *, output_dtype: Any = None
+) -> Any:
+    number = required_integer(count, "num_samples")
+    given = _stateless_key(seed)
+    found = ops.random_categorical(
+        given["key"], cast_to(logits, "float32"), (number,), generator="philox"
+    )
+    return cast_to(ops.transpose(found, perm=(1, 0)), output_dtype or "int64")
+
+
 def read_stateless_alg() -> Any:
     return np.int32(1)
 
@@ -191,4 +224,8 @@ READ: dict[str, Any] = {
     "StatelessRandomUniformIntV2": read_stateless_uniform_int_v2,
     "StatelessRandomGetKeyCounter": read_stateless_key_counter,
     "StatelessRandomGetAlg": read_stateless_alg,
+    "StatelessRandomGetKeyCounterAlg": read_stateless_key_counter_alg,
+    "StatelessRandomUniformFullInt": read_stateless_full_int,
+    "StatelessRandomUniformFullIntV2": read_stateless_full_int_v2,
+    "StatelessMultinomial": read_stateless_multinomial,
 }

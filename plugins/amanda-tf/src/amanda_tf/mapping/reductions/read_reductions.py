@@ -73,6 +73,34 @@ def read_top_k_1(x: Any, *, k: int, sorted: bool = True) -> Any:  # noqa: ARG001
     return values, cast_to(at, "int32")
 
 
+def read_in_top_k(scores: Any, targets: Any, *, k: int) -> Any:
+    return ops.in_top_k(scores, targets, np.int64(k))
+
+
+def read_approx_top_k(
+    x: Any, *, k: int, reduction_dimension: int = -1, is_max_k: bool = True,
+    aggregate_to_topk: bool = True, **_: Any,
+) -> Any:  # fmt: skip
+    """The exact answer, which an approximate one may be."""
+    expect(aggregate_to_topk, "candidates that are not aggregated")
+    values, at = ops.topk(x, k, axis=reduction_dimension, largest=is_max_k)
+    return values, cast_to(at, "int32")
+
+
+def read_dense_bincount(
+    x: Any, size: Any, weights: Any, *, binary_output: bool = False
+) -> Any:
+    """Counts of a vector, or of each row of a matrix."""
+    count = required_integer(size, "size")
+    values = ops.arange(0, count)
+    empty = weights.type.shape.is_static and 0 in weights.type.shape.dims
+    hits = ops.equal(ops.expand_dims(ops.astype(x, dtype="int64"), [-1]), values)
+    if binary_output:
+        return ops.astype(ops.any(hits, [-2]), dtype=weights.dtype)
+    ones = ops.astype(hits, dtype=weights.dtype)
+    return ops.sum(ones if empty else ones * ops.expand_dims(weights, [-1]), [-2])
+
+
 def read_nth_element(x: Any, n: Any, *, reverse: bool = False) -> Any:
     return ops.gather(ops.sort(x, descending=reverse), n, axis=-1)
 
@@ -132,6 +160,9 @@ READ: dict[str, Any] = {
     "CumulativeLogsumexp": _cumulative_reader(ops.cumulative_logsumexp),
     "TopKV2": read_top_k,
     "TopK": read_top_k_1,
+    "InTopK": read_in_top_k,
+    "ApproxTopK": read_approx_top_k,
+    "DenseBincount": read_dense_bincount,
     "NthElement": read_nth_element,
     "HistogramFixedWidth": read_histogram,
     "Bincount": read_bincount,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from amanda_std import ops
-from amanda_std.mappings import known_scalar, rank_of, required_integer
+from amanda_std.mappings import finite_limits, known_scalar, rank_of, required_integer
 
 __all__ = ["READ"]
 
@@ -57,9 +57,29 @@ def _unsorted_reduction(reduction: str) -> Any:
         outside = ops.less(segments, ops.number_like(segments, value=0))
         placed = ops.where(outside, ops.astype(count, dtype=segments.dtype), segments)
         y = ops.segment_reduce(x, placed, total + 1, reduction=reduction)
-        return ops.slice_(y, [0], [-1], [0])
+        return _finite(ops.slice_(y, [0], [-1], [0]), reduction)
 
     return read
+
+
+def _counted_reduction(reduction: str) -> Any:
+    """Sorted segments, as many as the last input says."""
+
+    def read(x: Any, segments: Any, count: Any) -> Any:
+        total = required_integer(count, "num_segments")
+        return ops.segment_reduce(x, segments, total, reduction=reduction)
+
+    return read
+
+
+def _finite(y: Any, reduction: str) -> Any:
+    """Segments without a slice have the least or greatest finite number."""
+    if reduction not in ("max", "min") or y.dtype.kind != "float":
+        return y
+    limits = finite_limits(y.dtype)
+    if reduction == "max":
+        return ops.maximum(y, ops.number_like(y, value=limits[0]))
+    return ops.minimum(y, ops.number_like(y, value=limits[1]))
 
 
 def _sparse_reduction(reduction: str, *, counted: bool = False) -> Any:
@@ -85,6 +105,10 @@ READ: dict[str, Any] = {
     "SegmentProd": _sorted_reduction("prod"),
     "SegmentMax": _sorted_reduction("max"),
     "SegmentMin": _sorted_reduction("min"),
+    "SegmentSumV2": _counted_reduction("sum"),
+    "SegmentProdV2": _counted_reduction("prod"),
+    "SegmentMaxV2": _counted_reduction("max"),
+    "SegmentMinV2": _counted_reduction("min"),
     "UnsortedSegmentSum": _unsorted_reduction("sum"),
     "UnsortedSegmentProd": _unsorted_reduction("prod"),
     "UnsortedSegmentMax": _unsorted_reduction("max"),

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from amanda.tensors import Tensor
 from amanda_std import ops
 from amanda_std.mappings import (
+    Value,
     cast_to,
     expect,
     known_or_value,
@@ -16,6 +18,7 @@ from amanda_std.mappings import (
     required_content,
     required_integer,
 )
+from amanda_tf.mapping.shapes.read_shapes import read_strided_slice
 
 __all__ = ["READ"]
 
@@ -120,6 +123,42 @@ def read_unique_v2(x: Any, axis: Any, *, out_idx: Any = None) -> Any:
     return values, cast_to(inverse, out_idx or "int32")
 
 
+def read_unique_with_counts_v2(x: Any, axis: Any, *, out_idx: Any = None) -> Any:
+    at = required_content(axis, "axis")
+    values, _, inverse, counts = ops.unique(x, axis=at[0] if at else None, sorted=False)
+    index = out_idx or "int32"
+    return values, cast_to(inverse, index), cast_to(counts, index)
+
+
+def _in_place(reduction: str) -> Any:
+    """Rows of a tensor updated, added to or subtracted from."""
+
+    def read(x: Any, at: Any, rows: Any) -> Any:
+        places = ops.reshape(at, [-1, 1])
+        if not rank_of(at):
+            rows = ops.expand_dims(rows, [0])
+        if reduction == "subtract":
+            return ops.scatter_nd(x, places, ops.negative(rows), reduction="add")
+        return ops.scatter_nd(x, places, rows, reduction=reduction)
+
+    return read
+
+
+def read_strided_slice_update(
+    x: Any, begin: Any, end: Any, strides: Any, value: Any, **masks: Any
+) -> Any:
+    """The tensor with a strided slice replaced."""
+    numbers = ops.reshape(ops.arange(0, ops.size(x)), ops.shape_of(x))
+    if not isinstance(numbers, Value):
+        numbers = Value(x.port.graph.constant(Tensor.of(numbers)).output)
+    places = read_strided_slice(numbers, begin, end, strides, **masks)
+    rows = ops.broadcast_to(value, ops.shape_of(places))
+    flat = ops.scatter_nd(
+        ops.reshape(x, [-1]), ops.reshape(places, [-1, 1]), ops.reshape(rows, [-1])
+    )
+    return ops.reshape(flat, ops.shape_of(x))
+
+
 def read_unravel_index(indices: Any, dims: Any) -> Any:
     found = ops.unravel_index(indices, known_or_value(dims))
     return cast_to(found, indices.dtype)
@@ -187,6 +226,11 @@ READ: dict[str, Any] = {
     "Unique": read_unique,
     "UniqueV2": read_unique_v2,
     "UniqueWithCounts": read_unique_with_counts,
+    "UniqueWithCountsV2": read_unique_with_counts_v2,
+    "InplaceUpdate": _in_place("none"),
+    "InplaceAdd": _in_place("add"),
+    "InplaceSub": _in_place("subtract"),
+    "TensorStridedSliceUpdate": read_strided_slice_update,
     "UnravelIndex": read_unravel_index,
     "ListDiff": read_list_diff,
     "SparseTensorDenseAdd": read_sparse_dense_add,

@@ -54,6 +54,46 @@ def read_expand_dims(x: Any, axis: Any) -> Any:
     return ops.expand_dims(x, axes_of(axis))
 
 
+def read_empty(shape: Any, *, dtype: Any, init: bool = False) -> Any:
+    """Zeros, also where any elements would do."""
+    del init
+    return ops.zeros(required_content(shape, "shape"), dtype=dtype)
+
+
+def read_concat_offset(axis: Any, *shapes: Any) -> Any:
+    """Where each tensor begins in their concatenation."""
+    at = required_integer(axis, "concat_dim")
+    sizes = np.array([required_content(shape, "a shape") for shape in shapes])
+    starts = np.zeros_like(sizes)
+    starts[1:, at] = np.cumsum(sizes[:-1, at])
+    return tuple(row.astype(str(shapes[0].dtype)) for row in starts)
+
+
+def _format_order(src_format: str, dst_format: str) -> list[int]:
+    return [src_format.index(letter) for letter in dst_format]
+
+
+def read_format_dim(
+    x: Any, *, src_format: str = "NHWC", dst_format: str = "NCHW"
+) -> Any:
+    """The axis of a data format that is an axis of another one."""
+    table = np.argsort(_format_order(src_format, dst_format)).astype(str(x.dtype))
+    return ops.gather(table, x)
+
+
+def read_format_permute(
+    x: Any, *, src_format: str = "NHWC", dst_format: str = "NCHW"
+) -> Any:
+    """A vector, or rows, with an item for each axis, in another data format."""
+    size = x.type.shape.dims[0]
+    source, target = src_format, dst_format
+    if size == len(source) - 2:  # spatial axes only
+        source, target = (
+            "".join(c for c in f if c not in "NC") for f in (source, target)
+        )
+    return ops.gather(x, np.array(_format_order(source, target)))
+
+
 def read_fill(shape: Any, value: Any) -> Any:
     return ops.full(known_or_value(shape), value)
 
@@ -349,6 +389,10 @@ READ: dict[str, Any] = {
     "Squeeze": read_squeeze,
     "ExpandDims": read_expand_dims,
     "Fill": read_fill,
+    "Empty": read_empty,
+    "ConcatOffset": read_concat_offset,
+    "DataFormatDimMap": read_format_dim,
+    "DataFormatVecPermute": read_format_permute,
     "Transpose": read_transpose,
     "ConjugateTranspose": read_conjugate_transpose,
     "ConcatV2": read_concat,

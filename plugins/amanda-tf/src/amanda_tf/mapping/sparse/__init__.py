@@ -1,0 +1,1 @@
+"""Sparse tensors, as indices, values and a shape."""

@@ -1,0 +1,1 @@
+"""Ops of XLA, as jax2tf writes them."""

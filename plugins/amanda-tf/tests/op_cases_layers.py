@@ -1,0 +1,363 @@
+"""Cases of layers, images, quantization and random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from op_cases import case, i, positive, program, r
+
+ONES = {"strides": [1, 1, 1, 1], "padding": "SAME"}
+POOL = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
+CUBE = {"ksize": [1, 2, 2, 2, 1], "strides": [1, 2, 2, 2, 1], "padding": "VALID"}
+
+
+def norm(op: str, **attrs: Any) -> Any:
+    """Batch normalization; of the other outputs, those that every version has."""
+    return case(op, r(2, 3, 4, 3), positive(3), r(3), r(3), positive(3), results=3,
+                epsilon=1e-3, **attrs)  # fmt: skip
+
+
+def lstm(op: str, *lead: Any) -> Any:
+    """A cell, or a layer, of two features and three units."""
+    x = r(4, 2, 2) if lead else r(2, 2)
+    return case(op, *lead, x, r(2, 3), r(2, 3), r(5, 12), r(3), r(3), r(3), r(12))
+
+
+NN = [
+    case(
+        "_FusedBatchNormEx",
+        r(2, 3, 4, 4),
+        positive(4),
+        r(4),
+        r(4),
+        positive(4),
+        (),
+        epsilon=1e-3,
+        is_training=False,
+        activation_mode="Relu",
+        results=1,
+    ),
+    case(
+        "_FusedDepthwiseConv2dNative",
+        r(2, 5, 6, 2),
+        r(3, 3, 2, 2),
+        (r(4),),
+        fused_ops=["BiasAdd", "Relu"],
+        **ONES,
+    ),
+    case("MatMul", r(3, 4), r(4, 5)),
+    case("MatMul", r(4, 3), r(5, 4), transpose_a=True, transpose_b=True),
+    case("BatchMatMul", r(2, 3, 4), r(2, 4, 5)),
+    case("BatchMatMulV2", r(2, 3, 4), r(4, 5)),
+    case("BatchMatMulV2", r(2, 4, 3), r(2, 5, 4), adj_x=True, adj_y=True),
+    case("BatchMatMulV3", r(2, 3, 4), r(4, 5), Tout="float32"),
+    case("SparseMatMul", r(3, 4), r(4, 5)),
+    case("BiasAdd", r(2, 3), r(3)),
+    case("BiasAddV1", r(2, 3), r(3)),
+    case("Einsum", (r(2, 3), r(3, 4)), equation="ij,jk->ki"),
+    case("SoftmaxCrossEntropyWithLogits", r(2, 3), positive(2, 3)),
+    case("SparseSoftmaxCrossEntropyWithLogits", r(2, 3), i([2, 0])),
+    case("_FusedMatMul", r(3, 4), r(4, 5), (r(5),), fused_ops=["BiasAdd", "Relu"]),
+    case("Conv2D", r(2, 5, 6, 2), r(3, 3, 2, 4), **ONES),
+    case(
+        "Conv2D",
+        r(2, 5, 6, 4),
+        r(3, 3, 2, 4),
+        strides=[1, 2, 2, 1],
+        padding="EXPLICIT",
+        explicit_paddings=[0, 0, 1, 0, 0, 2, 0, 0],
+    ),
+    case("Conv", r(2, 5, 6, 2), r(3, 3, 2, 4), **ONES),
+    case(
+        "_FusedConv2D",
+        r(2, 5, 6, 2),
+        r(3, 3, 2, 4),
+        (r(4),),
+        (),
+        num_args=1,
+        fused_ops=["BiasAdd", "Relu6"],
+        **ONES,
+    ),
+    case(
+        "Conv3D",
+        r(1, 4, 5, 3, 2),
+        r(2, 2, 2, 2, 3),
+        strides=[1, 1, 1, 1, 1],
+        padding="VALID",
+    ),
+    case("DepthwiseConv2dNative", r(2, 5, 6, 2), r(3, 3, 2, 2), **ONES),
+    case("Conv2DBackpropInput", [2, 5, 6, 2], r(3, 3, 2, 4), r(2, 5, 6, 4), **ONES),
+    case(
+        "Conv3DBackpropInputV2",
+        [1, 4, 5, 3, 2],
+        r(2, 2, 2, 2, 3),
+        r(1, 3, 4, 2, 3),
+        strides=[1, 1, 1, 1, 1],
+        padding="VALID",
+    ),
+    case(
+        "Dilation2D",
+        r(1, 4, 4, 2),
+        r(2, 2, 2),
+        strides=[1, 1, 1, 1],
+        rates=[1, 2, 2, 1],
+        padding="SAME",
+    ),
+    case(
+        "FusedPadConv2D",
+        r(1, 5, 5, 2),
+        [[0, 0], [1, 1], [2, 2], [0, 0]],
+        r(3, 3, 2, 4),
+        mode="REFLECT",
+        strides=[1, 1, 1, 1],
+        padding="VALID",
+    ),
+    case(
+        "FusedResizeAndPadConv2D",
+        r(1, 3, 3, 2),
+        [5, 6],
+        [[0, 0], [1, 1], [2, 2], [0, 0]],
+        r(3, 3, 2, 4),
+        mode="REFLECT",
+        strides=[1, 1, 1, 1],
+        padding="VALID",
+    ),
+    case("MaxPool", r(2, 5, 4, 3), **POOL),
+    case("AvgPool", r(2, 5, 4, 3), **POOL),
+    case("MaxPoolV2", r(2, 5, 4, 3), [1, 2, 2, 1], [1, 1, 1, 1], padding="VALID"),
+    case("MaxPool3D", r(1, 4, 4, 4, 2), **CUBE),
+    case("AvgPool3D", r(1, 4, 4, 4, 2), **CUBE),
+    case("MaxPoolWithArgmax", r(2, 4, 4, 3), **{**POOL, "padding": "VALID"}),
+    norm("FusedBatchNorm", is_training=False),
+    norm("FusedBatchNormV2", is_training=False),
+    norm("FusedBatchNormV3", is_training=False),
+    norm("FusedBatchNormV3"),
+    case("LRN", r(1, 2, 3, 6), depth_radius=2, alpha=0.5, beta=0.75, bias=1.5),
+    lstm("LSTMBlockCell"),
+    lstm("BlockLSTM", 4),
+    lstm("BlockLSTMV2", 4),
+    case("GRUBlockCell", r(2, 2), r(2, 3), r(5, 6), r(5, 3), r(6), r(3)),
+]
+
+BOXES = np.array([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 2, 1, 3]], "float32")
+SCORES = np.array([0.9, 0.75, 0.6], "float32")
+SPIN = np.array([[0.9, 0.3, 0.2, -0.2, 1.1, 0.4, 0.01, 0.02]], "float32")
+IMAGES = [
+    *(
+        case(
+            f"Resize{name}",
+            r(1, 4, 5, 2),
+            [6, 8],
+            half_pixel_centers=half,
+            tolerance=2e-3,
+        )
+        for name in ("Bilinear", "Bicubic", "NearestNeighbor")
+        for half in (False, True)
+    ),
+    case("ResizeBilinear", r(1, 4, 5, 2), [6, 8], align_corners=True),
+    case("ResizeArea", r(1, 4, 6, 2), [2, 3]),
+    case("CropAndResize", r(2, 5, 5, 2), r(2, 4, low=0, high=1), i([1, 0]), [3, 3]),
+    case("DepthToSpace", r(1, 2, 3, 8), block_size=2),
+    case("SpaceToDepth", r(1, 4, 6, 2), block_size=2),
+    case("SpaceToBatchND", r(1, 3, 4, 2), [2, 2], [[1, 0], [0, 0]]),
+    case("BatchToSpaceND", r(4, 2, 2, 2), [2, 2], [[1, 0], [0, 0]]),
+    case("SpaceToBatch", r(1, 3, 4, 2), [[1, 0], [0, 0]], block_size=2),
+    case("BatchToSpace", r(4, 2, 2, 2), [[1, 0], [0, 0]], block_size=2),
+    case(
+        "ExtractImagePatches",
+        r(1, 5, 5, 2),
+        ksizes=[1, 2, 2, 1],
+        strides=[1, 1, 1, 1],
+        rates=[1, 2, 2, 1],
+        padding="VALID",
+    ),
+    case(
+        "ExtractVolumePatches",
+        r(1, 4, 4, 4, 2),
+        ksizes=[1, 2, 2, 2, 1],
+        strides=[1, 2, 1, 1, 1],
+        padding="VALID",
+    ),
+    case("RGBToHSV", r(2, 3, 3, low=0, high=1)),
+    case("HSVToRGB", r(2, 3, 3, low=0, high=1)),
+    case("AdjustContrastv2", r(1, 3, 3, 3), np.float32(1.5)),
+    case("AdjustHue", r(1, 3, 3, 3, low=0, high=1), np.float32(0.3)),
+    case("AdjustSaturation", r(1, 3, 3, 3, low=0, high=1), np.float32(0.5)),
+    case("NonMaxSuppression", BOXES, SCORES, 3),
+    case("NonMaxSuppressionV2", BOXES, SCORES, 3, 0.5),
+    case("NonMaxSuppressionV3", BOXES, SCORES, 3, 0.5, 0.1),
+    case(
+        "NonMaxSuppressionV4", BOXES, SCORES, 3, 0.5, 0.1, pad_to_max_output_size=True
+    ),
+    case("NonMaxSuppressionV5", BOXES, SCORES, 3, 0.5, 0.1, 0.0),
+    *(
+        case(
+            "ScaleAndTranslate",
+            r(1, 5, 6, 2),
+            [8, 4],
+            [1.6, 0.7],
+            [0.3, -0.2],
+            kernel_type=kernel,
+        )
+        for kernel in (
+            "lanczos1",
+            "lanczos3",
+            "lanczos5",
+            "gaussian",
+            "box",
+            "triangle",
+            "keyscubic",
+            "mitchellcubic",
+        )
+    ),
+    case(
+        "ScaleAndTranslate",
+        r(1, 5, 6, 2),
+        [3, 3],
+        [0.6, 0.5],
+        [0.0, 0.0],
+        antialias=False,
+    ),
+    *(
+        case(
+            "ImageProjectiveTransformV3",
+            r(2, 5, 6, 2),
+            SPIN,
+            [5, 6],
+            0.5,
+            interpolation=how,
+            fill_mode=fill,
+        )
+        for how in ("NEAREST", "BILINEAR")
+        for fill in ("CONSTANT", "NEAREST", "REFLECT", "WRAP")
+    ),
+    case(
+        "ImageProjectiveTransformV2",
+        r(2, 5, 6, 2),
+        SPIN,
+        [5, 6],
+        interpolation="BILINEAR",
+    ),
+    case("FakeQuantWithMinMaxArgs", r(3, 4), min=-1.0, max=1.5),
+    case("FakeQuantWithMinMaxVars", r(3, 4), np.float32(-1), np.float32(1.5)),
+    case(
+        "FakeQuantWithMinMaxVarsPerChannel",
+        r(3, 2),
+        i([-1, -2]).astype("float32"),
+        positive(2),
+    ),
+    case("FakeQuantWithMinMaxArgsGradient", r(3, 4), r(3, 4), min=-1.0, max=1.5),
+    case(
+        "FakeQuantWithMinMaxVarsGradient",
+        r(3, 4),
+        r(3, 4),
+        np.float32(-1),
+        np.float32(1.5),
+    ),
+    case(
+        "FakeQuantWithMinMaxVarsPerChannelGradient",
+        r(3, 2),
+        r(3, 2),
+        i([-1, -2]).astype("float32"),
+        positive(2),
+    ),
+    case("QuantizeAndDequantizeV2", r(3, 4), 0.0, 0.0),
+    case("QuantizeAndDequantizeV4", r(3, 4), -1.0, 1.5, range_given=True),
+    case(
+        "QuantizeAndDequantizeV2",
+        r(3, 4),
+        -1.0,
+        1.5,
+        range_given=True,
+        narrow_range=True,
+        num_bits=4,
+        round_mode="HALF_UP",
+    ),
+    case(
+        "QuantizeAndDequantizeV2",
+        positive(3, 4),
+        0.0,
+        1.5,
+        range_given=True,
+        signed_input=False,
+    ),
+    case(
+        "QuantizeAndDequantizeV3",
+        r(3, 4),
+        r(4, low=-2, high=-1),
+        positive(4),
+        8,
+        axis=1,
+    ),
+    case("QuantizeAndDequantizeV3", r(3, 4), -1.0, 1.5, 8),
+    case(
+        "QuantizeAndDequantizeV2",
+        r(3, 4),
+        0.0,
+        0.0,
+        instead_of="QuantizeAndDequantizeV4",
+    ),
+]
+
+
+def same_type(got: Any, expected: Any) -> bool:
+    """Whether numbers of another stream have the same form."""
+    return bool(got.dtype == expected.dtype and got.shape == expected.shape)
+
+
+SEED = [3, 4]
+
+
+def by_key(op: str, *more: Any, **attrs: Any) -> Any:
+    """An op of random numbers that takes the key and counter of a seed."""
+
+    def build(apply: Any) -> Any:
+        key, counter, algorithm = apply("StatelessRandomGetKeyCounterAlg", SEED)
+        return apply(op, [3, 5], key, counter, algorithm, *more, **attrs)
+
+    return program(op, build)
+
+
+RANDOM = [
+    *(
+        case(op, [3, 5], SEED)
+        for op in (
+            "StatelessRandomUniform",
+            "StatelessRandomNormal",
+            "StatelessTruncatedNormal",
+        )
+    ),
+    *(
+        by_key(op)
+        for op in (
+            "StatelessRandomUniformV2",
+            "StatelessRandomNormalV2",
+            "StatelessTruncatedNormalV2",
+        )
+    ),
+    case("StatelessRandomUniformInt", [3, 5], SEED, 2, 9),
+    by_key("StatelessRandomUniformIntV2", 2, 9),
+    *(
+        case("StatelessRandomUniformFullInt", [3, 5], SEED, dtype=d)
+        for d in ("int32", "uint32", "int64", "uint64")
+    ),
+    by_key("StatelessRandomUniformFullIntV2", dtype="int32"),
+    case("StatelessMultinomial", r(2, 3), 7, SEED, agrees=same_type),
+    program(
+        "StatelessRandomGetKeyCounter",
+        lambda op: [
+            *op("StatelessRandomGetKeyCounter", SEED),
+            op("StatelessRandomGetAlg"),
+        ][:2],
+    ),
+    *(
+        case(op, [3, 5], seed=5, seed2=6, dtype="float32")
+        for op in ("RandomUniform", "RandomStandardNormal", "TruncatedNormal")
+    ),
+    case("RandomUniformInt", [3, 5], 2, 9, seed=5, seed2=6),
+    case("RandomShuffle", r(7), seed=5, seed2=6),
+    case("Multinomial", r(2, 3), 7, seed=5, seed2=6, agrees=same_type),
+]
+
+CASES = [*NN, *IMAGES, *RANDOM]
