@@ -135,6 +135,11 @@ def test_an_archive_is_bounded_before_it_is_expanded(tmp_path: Path) -> None:
         read_arrays(str(path))
 
 
+def test_an_archive_without_arrays_is_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "empty.npz")
+    assert read_arrays(str(tmp_path / "empty.npz")) == {}
+
+
 def test_files_of_numpy_are_read(tmp_path: Path) -> None:
     arrays = {"x": np.arange(6.0).reshape(2, 3), "y": np.zeros((0, 2), "int8"),
               "f": np.asfortranarray(np.arange(6).reshape(2, 3)), "s": np.array(["a"]),

@@ -32,7 +32,7 @@ def read_arrays(path: str) -> Any:
     try:
         size = os.stat(path).st_size
         with Path(path).open("rb") as file:
-            if file.read(4) == b"PK\3\4":
+            if file.read(4) in (b"PK\3\4", b"PK\5\6"):  # an empty archive
                 return _read_archive(file, size)
             file.seek(0)
             return _read_array(file, size)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import PurePath
+from string import digits
 from typing import Any
 
 from amanda.dictionary import parse_name
@@ -229,6 +230,7 @@ def _compile_matcher(form: _FunctionParameters, signature: Signature) -> MatchOp
         covered |= signature.attrs.keys()
     if is_count(signature, OUTPUT_COUNT):
         covered |= {OUTPUT_COUNT}
+    lists = {key.rstrip(digits) for key in covered if form.takes_all}  # of bodies
 
     def match_op(op: Op, _slots: Slots, ops: list[Op]) -> str | None:
         ops.append(op)
@@ -241,8 +243,7 @@ def _compile_matcher(form: _FunctionParameters, signature: Signature) -> MatchOp
                 if key not in covered and is_uncovered(signature, key, value):
                     return f"the attribute {key}={describe_value(value)} is not covered"
         for key in op.bodies:
-            of_list = form.takes_all and key.rstrip("0123456789") in signature.attrs
-            if key not in covered and not of_list:
+            if key not in covered and key.rstrip(digits) not in lists:
                 return f"the body {key} is not covered"
         return None
 
