@@ -41,7 +41,7 @@ from amanda.dictionary.names import (
 )
 
 if TYPE_CHECKING:
-    from amanda.dictionary.attributes import attribute_fault
+    from amanda.dictionary.attributes import attribute_fault, cast_value
     from amanda.dictionary.binary import decode_op_def, encode_op_def
     from amanda.dictionary.call_signature import REQUIRED, Signature
     from amanda.dictionary.datafile import (
@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from amanda.dictionary.validation import (
         Problem,
         ValidationResult,
+        cast_attributes,
         check_graph,
         validate,
     )
@@ -117,6 +118,8 @@ __all__ = [
     "add_constant",
     "add_op",
     "attribute_fault",
+    "cast_attributes",
+    "cast_value",
     "bind_ports",
     "check_graph",
     "decode_op_def",
@@ -142,7 +145,7 @@ __all__ = [
 ]
 
 _LATE = {
-    "attributes": ("attribute_fault",),
+    "attributes": ("attribute_fault", "cast_value"),
     "binary": (
         "decode_op_def",
         "encode_op_def",
@@ -208,6 +211,7 @@ _LATE = {
     "validation": (
         "Problem",
         "ValidationResult",
+        "cast_attributes",
         "check_graph",
         "validate",
     ),

@@ -19,7 +19,7 @@ from typing import Any, Final
 from amanda.errors import FormatError
 from amanda.formatkit import UNKNOWN_FIELDS, MessageChunks, MessageFile, Span
 from amanda.tensors import FunctionRef, Tensor
-from amanda.types import DType, Shape
+from amanda.types import DType, Shape, Sym
 from amanda_tf.messages import ELEMENT_TYPES, REF, SCHEMA
 from amanda_tf.tensors import (
     encode_shape,
@@ -143,6 +143,10 @@ def _encode_value(value: Any) -> tuple[str, Any]:
             return "shape", encode_shape(value)
         case FunctionRef():
             return "func", SCHEMA.writer("NameAttrList").put("name", value.name).done()
+        case list() | tuple() if all(type(dim) is int for dim in value):
+            # A list in a list can only be a shape, as in `_output_shapes`.
+            dims = [Sym.unknown() if dim < 0 else dim for dim in value]
+            return "shape", encode_shape(Shape(dims))
         case Tensor():
             chunks = tensor_chunks(value, {})
             return "tensor", b"".join(

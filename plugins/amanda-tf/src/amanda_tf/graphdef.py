@@ -125,7 +125,7 @@ class _Writer:
     def __init__(self, root: Graph, dictionary: Dictionary, results: bool) -> None:
         self.root = root
         self.dictionary = dictionary
-        self.nodes = NodeWriter()
+        self.nodes = NodeWriter(dictionary)
         self.results = results
 
     def write(self) -> MessageChunks:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from amanda.dictionary import Dictionary, cast_value
 from amanda.errors import AmandaError, FormatError
 from amanda.formatkit import MessageChunks
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
@@ -28,7 +29,8 @@ NamedNode: TypeAlias = tuple[str, MessageChunks]
 class NodeWriter:
     """Writes nodes; `problems` has all that TensorFlow cannot hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, dictionary: Dictionary) -> None:
+        self.dictionary = dictionary
         self.problems: list[str] = []
 
     def nodes(self, graph: Graph, spelling: Spelling) -> Iterator[NamedNode]:
@@ -91,12 +93,24 @@ class NodeWriter:
         writer.put("op", "Const" if is_constant else op.type).put_all("input", inputs)
         out = MessageChunks(writer.put_if("device", facts.get("device")).done())
         left_out = (NODE_RECORDS.key, *STATE_NOTES)
-        attrs = {key: op.attrs[key] for key in op.attrs if key not in left_out}
+        attrs = {
+            key: self._cast(op, key, op.attrs[key])
+            for key in op.attrs
+            if key not in left_out
+        }
         if is_constant and isinstance(attrs.get("value"), Tensor):
             attrs = {"dtype": attrs["value"].dtype, **attrs}
         _append_attributes(out, attrs, facts.get("attrs", {}))
         out.append(facts.get("rest", b""))
         return out
+
+    def _cast(self, op: Op, key: str, value: Any) -> Any:
+        """A value as its attribute has it: text forms have shapes as lists, say."""
+        if not isinstance(value, str | list):
+            return value
+        definition = self.dictionary.get(op.type or "")
+        attr = None if definition is None else definition.attr(key)
+        return value if attr is None else cast_value(attr, value)
 
 
 def in_order(nodes: Iterable[NamedNode], order: Sequence[str]) -> Iterable[NamedNode]:

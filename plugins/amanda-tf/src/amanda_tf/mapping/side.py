@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from amanda import namespace
+from amanda.dictionary import cast_attributes
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.mapping import Decline, PlainSide
 from amanda.types import DType, TensorType, Type
@@ -74,6 +75,9 @@ class TensorFlowSide(PlainSide):
     def prepare(self, graph: Graph) -> Graph:
         """A copy to be read, with parameters and results."""
         copy = graph.clone()
+        if GRAPH_RECORDS.key not in copy.attrs:  # of a text form, say
+            dictionary: Any = namespace(self.name, assume=True)
+            cast_attributes(copy, dictionary)
         for key in (GRAPH_RECORDS.key, SAVED_RECORDS.key):
             copy.attrs.pop(key, None)
         for port in copy.parameters:
