@@ -44,6 +44,7 @@ FLOORS = [
     ("amanda.frontend",),
     ("amanda.session",),
     ("amanda",),
+    ("amanda.scoreboard",),
     ("amanda.cli", "amanda.testing"),
     ("amanda.__main__",),
 ]

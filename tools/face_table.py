@@ -23,6 +23,7 @@ FACES = (
     "amanda.host",
     "amanda.mapping",
     "amanda.passes",
+    "amanda.scoreboard",
     "amanda.tensors",
     "amanda.testing",
     "amanda.types",

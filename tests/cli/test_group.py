@@ -57,7 +57,7 @@ def raising(error: BaseException) -> Callable[[], Answer]:
 
 def test_the_verbs_of_the_design_are_here_or_planned() -> None:
     assert not set(VERBS) & set(PLANNED)
-    ours = {"backends", "completion", "coverage", "plugin"}
+    ours = {"backends", "completion", "coverage", "plugin", "scoreboard"}
     assert set(VERBS) | set(PLANNED) == set(DESIGNED.split()) | ours
 
 
@@ -96,6 +96,7 @@ Verbs:
   plugins     installed plug-ins and their state
   rules       the rules between two frameworks: list, show, export, test
   run         run a model on a backend
+  scoreboard  run a framework's own test cases, and count
   show        print a model in readable form
   validate    check a model against its dictionary
 """
@@ -144,8 +145,8 @@ def test_a_verb_of_a_later_version(call: Call, host: amanda.Host) -> None:
     assert ended.err == (
         "amanda: 'bisect' is not in this version\n"
         "  expected: one of backends, check, compare, completion, convert, "
-        "coverage, doctor, info, ops, opset, plugin, plugins, rules, run, show, "
-        "validate\n"
+        "coverage, doctor, info, ops, opset, plugin, plugins, rules, run, scoreboard, "
+        "show, validate\n"
         "  to do:    wait for a version that has it: it will find the first op where "
         "two runs differ\n"
     )

@@ -37,7 +37,11 @@ FACES = (
 `amanda.cli` and `amanda.testing` are called by click and pytest, and `amanda.formatkit`
 is called for each field of a file: with checks, an ONNX file of 30,000 ops is written
 in 0.12 s instead of 0.076 s, and read in 0.23 s instead of 0.18 s."""
-DEVELOPMENT = ("amanda_dictionaries_dev", "amanda_onnx_conformance")
+DEVELOPMENT = (
+    "amanda_dictionaries_dev",
+    "amanda_onnx_conformance",
+    "amanda_tf_conformance",
+)
 """Scripts of this repository, which are called by their own verbs only."""
 PLUGIN_FACES = (
     "amanda_std",

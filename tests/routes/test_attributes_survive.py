@@ -56,6 +56,7 @@ ROUTES = {
     "nd4j-tensorflow": [(TF, ND4J.namespace), (ND4J, "tensorflow")],
     "lark-std": [(STD, "example/lark@1")],
     "tensorflow-std": [(TF, "std@1"), (STD, "tensorflow")],
+    "tensorflow-versions": [(TF, "tensorflow@1.15.5")],
     "template-std": [],
 }  # fmt: skip
 """The conversions by each mapping of the project; None of another project's."""

@@ -15,10 +15,11 @@ from onnx.reference import ReferenceEvaluator
 import amanda
 from amanda.cli import run_command_line
 from amanda.mapping import RuleSet
+from amanda.scoreboard import difference
 from amanda_onnx.format import Format
 from amanda_onnx.mapping import MAPPING
 from amanda_onnx.mapping.opset_conversion import MAPPING_OF_OPSETS, OpsetMapping
-from amanda_onnx_conformance import difference, draws_random_numbers, to_array
+from amanda_onnx_conformance import draws_random_numbers, to_array
 
 CODEC = Format()
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light/light_resnet50.onnx"

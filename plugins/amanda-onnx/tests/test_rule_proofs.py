@@ -24,10 +24,11 @@ from onnx.reference import ReferenceEvaluator
 import amanda
 from amanda.graph import Graph
 from amanda.mapping import Conversion
+from amanda.scoreboard import difference
 from amanda.tensors import Tensor
 from amanda_onnx.format import Format
 from amanda_onnx.mapping import MAPPING
-from amanda_onnx_conformance import cases, data_sets, difference, load_model, to_array
+from amanda_onnx_conformance import cases, data_sets, load_model, to_array
 from amanda_std import ops, trace
 
 STD, HOUSE = "amanda/std/1", "com.microsoft"

@@ -19,6 +19,7 @@ VERBS = {
     "plugins": "installed plug-ins and their state",
     "rules": "the rules between two frameworks: list, show, export, test",
     "run": "run a model on a backend",
+    "scoreboard": "run a framework's own test cases, and count",
     "show": "print a model in readable form",
     "validate": "check a model against its dictionary",
 }

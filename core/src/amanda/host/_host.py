@@ -245,6 +245,7 @@ class Host:
     register_pass = partialmethod(register, "passes")
     register_tool = partialmethod(register, "tools")
     register_command = partialmethod(register, "commands")
+    register_scoreboard = partialmethod(register, "scoreboards")
     register_callback = partialmethod(register, "callbacks")
     register_hook = partialmethod(register, "hooks")
 

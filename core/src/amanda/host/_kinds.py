@@ -34,6 +34,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "passes": Kind("pass", ("__call__()",)),
         "tools": Kind("tool", ("__call__()",)),
         "commands": Kind("command", ("__call__()",)),
+        "scoreboards": Kind("scoreboard", ("KINDS", "cases()", "run_case()")),
         "callbacks": Kind("callback", ("__call__()",)),
         "hooks": Kind("hook", ("__call__()",)),
     }

@@ -116,6 +116,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, _Check]]] = {
     "passes": {"namespace": _span},
     "tools": {},
     "commands": {},
+    "scoreboards": {},
     "callbacks": {},
     "hooks": {},
 }

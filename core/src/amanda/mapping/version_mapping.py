@@ -35,7 +35,7 @@ __all__ = ["VersionChange", "VersionMapping", "version_number"]
 
 
 class VersionMapping:
-    """A framework's versions to each other; versions are whole numbers.
+    """A framework's versions to each other.
 
     `through` maps the framework to the hub. `rules` are rules between versions, from
     the framework to itself. `harmless` has op types with versions at which rules change
@@ -100,9 +100,18 @@ class VersionMapping:
 
     # -- what subclasses may override ----------------------------------------------
 
+    def version(self, namespace: str) -> Any:
+        """The version in a namespace's name, to be compared with others."""
+        return version_number(namespace)
+
     def is_changed(self, op: Op, change: VersionChange) -> bool:
         """Whether an op means something else at the target version."""
         return change.crosses(self.changed_at(op.type or ""))
+
+    def is_replaced(self, op: Op, change: VersionChange) -> bool:
+        """Whether an op is replaced although both versions define it alike."""
+        del op, change
+        return False
 
     def adjust(
         self, op: Op, before: OpDef, after: OpDef, change: VersionChange
@@ -122,6 +131,16 @@ class VersionMapping:
             ):
                 op.attrs[attr.name] = _as_list(default)
 
+    def may_leave(self, op: Op, change: VersionChange) -> bool:
+        """Whether an op may go through the hub, alone."""
+        del op, change
+        return True
+
+    def faults(self, piece: Graph) -> list[str]:
+        """Why a converted piece is not valid at the target version."""
+        del piece
+        return []
+
     def adjust_constant(self, op: Op, change: VersionChange) -> None:
         """Adapt the metadata of a constant."""
 
@@ -140,7 +159,7 @@ class VersionChange:
         self.mapping = mapping
         self.source = graph.namespace or ""
         self.target = target
-        self.version = version_number(target)
+        self.version = mapping.version(target)
         self.after = _dictionary(target)
         self.report = Report(self.source, target)
         self._original = graph
@@ -149,7 +168,7 @@ class VersionChange:
         self._gaps: list[Gap] = []
         self._losses: dict[str, None] = {}
         self._types: dict[OutputPort, Type] | None = None
-        self._version_of_op = version_number(self.source)
+        self._version_of_op = mapping.version(self.source)
 
     def run(self, *, keep_foreign: bool, gap_met: GapMet | None) -> Conversion:
         """Convert the ops one by one."""
@@ -158,7 +177,7 @@ class VersionChange:
             if part in replaced:
                 continue
             source = part.namespace or self.source
-            self._version_of_op = version_number(source)
+            self._version_of_op = self.mapping.version(source)
             for op in list(part):
                 if op.__class__ is Op and not self._can_stay(op, source):
                     for body in op.bodies.values():
@@ -185,6 +204,8 @@ class VersionChange:
             return True
         if own is not None and own != source:
             return True  # of another domain, which has versions of its own
+        if self.mapping.is_replaced(op, self):
+            return False
         before, after = _dictionary(source).get(op.type), self.after.get(op.type)
         if before is None or before is after:  # None: a function of the model's own
             self.report.carried += before is not None
@@ -244,10 +265,9 @@ class VersionChange:
     ) -> bool:
         """Convert an op alone and put the result in its place; False for a gap."""
         piece, inputs = self._extract(op, part, source)
-        steps, by = self._convert_piece(piece, gap_met)
-        gaps = steps[-1].report.gaps
-        if gaps:
-            why = tuple(dict.fromkeys(line for gap in gaps for line in _reasons(gap)))
+        steps, by = self._convert_piece(piece, op, gap_met)
+        why = self._faults_of(steps)
+        if why:
             at = op_location(op, op.index if op.name is None else None)
             self._gaps.append(Gap(op.type or "op", at, why))
             return False
@@ -257,14 +277,27 @@ class VersionChange:
         self._insert(op, part, steps[-1].graph, inputs)
         return True
 
+    def _faults_of(self, steps: list[Conversion]) -> tuple[str, ...]:
+        """Why the conversions of a piece do not do."""
+        if not steps:
+            return (
+                f"{self.target} has no such op, or not so, and no rule replaces it",
+            )
+        gaps = steps[-1].report.gaps
+        if not gaps:
+            return tuple(self.mapping.faults(steps[-1].graph))
+        return tuple(dict.fromkeys(line for gap in gaps for line in _reasons(gap)))
+
     def _convert_piece(
-        self, piece: Graph, gap_met: GapMet | None
+        self, piece: Graph, op: Op, gap_met: GapMet | None
     ) -> tuple[list[Conversion], str]:
         """The conversions of a piece, one after the other, and what they went by."""
         if self.mapping.steps is not None:
             step = self.mapping.steps.conversion(piece, self.target)
-            if not step.report.gaps:
+            if step.report.rules and not step.report.gaps:
                 return [step], "by a rule between versions"
+        if not self.mapping.may_leave(op, self):
+            return [], ""
         through = self.mapping.through
         found = [through.conversion(piece, through.hub, gap_met=gap_met)]
         if not found[0].report.gaps:

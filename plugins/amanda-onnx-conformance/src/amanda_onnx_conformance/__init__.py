@@ -3,11 +3,14 @@
     for kind, case in cases(["node"], "resize"):
         print(run_case(kind, case, "numpy"))
 
-`amanda scoreboard onnx` runs all cases and counts. `onnx_backend` is an
-`onnx.backend.base.Backend`, for the test runner of the onnx package.
+The module is the suite of `amanda scoreboard onnx`, which runs all cases and counts.
+`onnx_backend` is an `onnx.backend.base.Backend`, for the test runner of the onnx
+package.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from amanda_onnx_conformance.cases import (
     KINDS,
@@ -16,25 +19,21 @@ from amanda_onnx_conformance.cases import (
     load_model,
     to_array,
 )
-from amanda_onnx_conformance.comparison import difference
-from amanda_onnx_conformance.outcomes import (
-    OUTCOMES,
-    Outcome,
-    count_outcomes,
-    draws_random_numbers,
-    run_case,
-)
+from amanda_onnx_conformance.outcomes import draws_random_numbers, run_case
 
 __all__ = [
     "KINDS",
-    "OUTCOMES",
-    "Outcome",
+    "SECONDS",
+    "SECOND_DATA",
     "cases",
-    "count_outcomes",
     "data_sets",
-    "difference",
     "draws_random_numbers",
     "load_model",
     "run_case",
     "to_array",
 ]
+
+SECOND_DATA: Final = True
+"""Whether cases have a second data set."""
+SECONDS: Final = None
+"""All cases run in one process, without a time limit."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from amanda.errors import UsageError
+from amanda.scoreboard import name_filter
 
 __all__ = ["KINDS", "cases", "data_sets", "load_model", "to_array"]
 
@@ -25,20 +24,13 @@ def cases(
     """Yield each case with its kind, sorted by name."""
     from onnx.backend.test.loader import load_model_tests
 
-    try:
-        wanted = re.compile(pattern or "")
-    except re.error as error:
-        raise UsageError(
-            "invalid pattern",
-            who="--match", expected="a regular expression", got=repr(pattern),
-            hint=f"{error}; .*x.* matches all names with an x",
-        ) from error  # fmt: skip
+    is_selected = name_filter(pattern)
     for kind in kinds:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = load_model_tests(kind=kind)
         for case in sorted(found, key=lambda case: case.name):
-            if wanted.search(case.name):
+            if is_selected(case.name):
                 yield kind, case
 
 
@@ -97,10 +89,12 @@ def _generated_data(model: Any, path: Path) -> tuple[Sequence[Any], Sequence[Any
 
 
 def to_array(value: Any) -> Any:
-    """A tensor message as an array; sequences and absent values unchanged."""
+    """A tensor message as an array, also in sequences; absent values unchanged."""
     import onnx
     from onnx import numpy_helper
 
+    if isinstance(value, list | tuple):
+        return [to_array(each) for each in value]
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
     return value

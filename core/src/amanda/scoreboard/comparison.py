@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amanda_onnx_conformance.cases import to_array
-
 __all__ = ["difference"]
 
 
@@ -38,7 +36,7 @@ def _value_difference(
         return difference(have, want, rtol, atol, ulps)
     if want is None or have is None:
         return None if have is want else f"{have}, not {want}"
-    have, want = np.asarray(have), np.asarray(to_array(want))
+    have, want = np.asarray(have), np.asarray(want)
     if have.dtype != want.dtype:
         return f"{have.dtype}, not {want.dtype}"
     if have.shape != want.shape:

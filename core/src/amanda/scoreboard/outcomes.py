@@ -1,0 +1,190 @@
+"""Run one test case on a backend, and classify how it went.
+
+A case is a graph and data sets. It is mapped to what the backend supports, run, and
+compared strictly. Where a backend counts the ops that it runs elsewhere (outside XLA,
+say), a case with such an op does not pass, unless a fallback was allowed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from amanda.scoreboard.comparison import difference
+
+__all__ = [
+    "OUTCOMES",
+    "DataSet",
+    "Outcome",
+    "cases_by_mode",
+    "count_outcomes",
+    "run_data_sets",
+]
+
+OUTCOMES: Final = {
+    "pass": "outputs as expected",
+    "gap": "an op that no rule maps",
+    "declined": "an op that the rules or the backend decline, with the reason",
+    "drawn": "values that the framework leaves open: dtypes and shapes as expected",
+    "excluded": "no second data set, with the reason",
+    "outside": "as expected, but some op ran outside the backend's own target",
+    "stopped": "took longer than the time limit, or ended the process",
+    "fail": "an error",
+    "wrong": "other values, without an error",
+}
+
+_ANY_VALUE: Final = 1e300
+"""A tolerance that every number meets and nan does not."""
+
+
+class Outcome(NamedTuple):
+    """How a case went: one of `OUTCOMES`, and why."""
+
+    case: str
+    kind: str
+    status: str
+    why: str = ""
+    mode: str = ""
+    """How the backend ran it, where it reports that."""
+
+
+class DataSet(NamedTuple):
+    """Inputs, the expected outputs, and how far outputs may be from these."""
+
+    feeds: Mapping[str, Any] | Sequence[Any]
+    """By name, or in the order of the graph's parameters."""
+    expected: Sequence[Any]
+    rtol: float
+    atol: float
+    ulps: int = 0
+    """Units in the last place of the largest element that are tolerated, too."""
+
+
+def run_data_sets(
+    case: str, kind: str, load: Callable[[], Any], sets: Iterable[DataSet],
+    backend: str, settings: Mapping[str, Any], *,
+    leaves_values_open: Callable[[Any], bool] = lambda _: False,
+) -> Outcome:  # fmt: skip
+    """Compile the graph of a case once, and run each data set.
+
+    `load` returns the graph; `settings` are arguments of `amanda.compile`.
+    """
+    from amanda.errors import AmandaError, BackendError, ConversionError
+
+    try:
+        graph, run = _compile(load, backend, settings)
+        found = _run(graph, run, sets, settings, leaves_values_open)
+        return Outcome(case, kind, *found)
+    except _CompileError as failed:
+        error = failed.error
+        if isinstance(error, ConversionError):
+            return Outcome(case, kind, *_conversion_status(error))
+        if isinstance(error, BackendError):
+            return Outcome(case, kind, "declined", _declined_ops(error))
+        return Outcome(case, kind, "fail", _one_line(error))
+    except AmandaError as error:
+        return Outcome(case, kind, "fail", _one_line(error))
+    except Exception as error:  # noqa: BLE001 - a bug in any part is one case's failure
+        return Outcome(case, kind, "fail", f"{type(error).__name__}: {error}")
+
+
+class _CompileError(Exception):
+    """A case could not be compiled; `error` is the cause."""
+
+    def __init__(self, error: Any) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _compile(
+    load: Callable[[], Any], backend: str, settings: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    import amanda
+    from amanda.errors import AmandaError
+
+    try:
+        graph = load()
+        return graph, amanda.compile(graph, backend, **settings)
+    except AmandaError as error:
+        raise _CompileError(error) from error
+
+
+def _run(
+    graph: Any, run: Any, sets: Iterable[DataSet], settings: Mapping[str, Any],
+    leaves_values_open: Callable[[Any], bool],
+) -> tuple[str, str, str]:  # fmt: skip
+    """The status, the reason and the mode of a compiled graph's runs."""
+    names = [p.name for p in graph.parameters]
+    for data in sets:
+        feeds: Any = data.feeds
+        if not isinstance(feeds, Mapping):
+            feeds = dict(zip(names, feeds, strict=False))
+        found = list(run(feeds).values())
+        why = difference(found, data.expected, data.rtol, data.atol, data.ulps)
+        if why:
+            same_types = not difference(found, data.expected, 0, _ANY_VALUE)
+            drawn = same_types and leaves_values_open(graph)
+            return ("drawn" if drawn else "wrong"), why, _report_of(run).mode
+    report = _report_of(run)
+    outside = "" if settings.get("fallback") else report.outside
+    return ("outside" if outside else "pass"), outside, report.mode
+
+
+class _RunReport(NamedTuple):
+    outside: str = ""
+    """The ops that a backend which counts them ran outside its own target."""
+    mode: str = ""
+
+
+def _report_of(run: Any) -> _RunReport:
+    """What the executable reports of its calls, if it does."""
+    report = getattr(run.executable, "report", None)
+    if report is None:
+        return _RunReport()
+    found = report()
+    outside = (str(op).partition(" ")[0] for op in getattr(found, "outside", ()))
+    return _RunReport(", ".join(outside), getattr(found, "mode", ""))
+
+
+# -- reasons -----------------------------------------------------------------------
+
+
+def cases_by_mode(outcomes: Iterable[Outcome]) -> dict[str, list[str]]:
+    """The names of the cases that ran in each mode that a backend reports."""
+    modes: dict[str, list[str]] = {}
+    for each in outcomes:
+        if each.mode:
+            modes.setdefault(each.mode, []).append(each.case)
+    return modes
+
+
+def count_outcomes(outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """The number of cases of each status."""
+    counts = Counter(each.status for each in outcomes)
+    return {status: counts[status] for status in OUTCOMES}
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def _declined_ops(error: Any) -> str:
+    """Each op that a backend declines, without its number, and why."""
+    rows = [str(problem).partition(": ") for problem in error.problems]
+    reasons = [f"{label.partition(' ')[0]}: {reason}" for label, _, reason in rows]
+    return " | ".join(dict.fromkeys(reasons)) or _one_line(error)
+
+
+def _conversion_status(error: Any) -> tuple[str, str]:
+    """`gap` where some op has no rule, `declined` where its rules decline."""
+    gaps = getattr(error, "gaps", ())
+    if not gaps:
+        return "fail", _one_line(error)
+    rows = [
+        (f"{gap.op}: {'; '.join(gap.why) or 'no rule maps it'}",
+         bool(gap.why) and not gap.foreign)
+        for gap in gaps
+    ]  # fmt: skip
+    status = "declined" if all(declined for _, declined in rows) else "gap"
+    return status, " | ".join(dict.fromkeys(text for text, _ in rows))
