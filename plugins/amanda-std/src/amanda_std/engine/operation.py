@@ -233,6 +233,7 @@ class Operation:
         self, args: Sequence[Any], attrs: Mapping[str, Any], name: str | None
     ) -> Any:
         bound, given = self.bind(args, attrs)
+        values: tuple[Any, ...]
         kind = call_mode(bound)
         if kind is None and self._is_traced_always and is_tracing():
             kind = Value
@@ -242,9 +243,7 @@ class Operation:
             count_definition_op()
             with types_only():
                 found = self.types(self.normal(bound), given)
-            values: Any = tuple(
-                Typed(t) if isinstance(t, TensorType) else t for t in found
-            )
+            values = tuple(Typed(t) if isinstance(t, TensorType) else t for t in found)
         else:
             values = self.trace(bound, given, name)
         return values if self._many else values[0]
@@ -302,8 +301,8 @@ class Operation:
             else:
                 given[key] = default
         if rest:
-            names = ", ".join(sorted(rest))
-            raise UsageError(f"{self.name} has no {names}", expected=str(self))
+            unknown = f"{self.name} has no {', '.join(sorted(rest))}"
+            raise UsageError(unknown, expected=str(self))
         return bound, given
 
     @checks_itself
