@@ -52,6 +52,9 @@ def read_live_object(
     for tensor, name in zip(concrete.graph.outputs, results, strict=True):
         node = graph.ops[tensor.op.name]
         graph.result(node.outputs[tensor.value_index], name)
+    for op in list(graph):
+        if op.type == "PlaceholderWithDefault":  # an input of graphs, not of functions
+            graph.replace(op, [op.inputs[0]], "default")
     count = len(concrete.graph.inputs) - len(concrete.captured_inputs)
     _replace_captures(graph, concrete, count)
     names = _names(concrete.structured_input_signature, _parameter_names(concrete))

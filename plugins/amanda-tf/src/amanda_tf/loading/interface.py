@@ -144,8 +144,10 @@ def cut_graph(
     Without `inputs`, all placeholders that are needed are; without `outputs`, all
     values that no op uses.
     """
+    from amanda_tf.mapping.tables.table_content import note_table_contents
     from amanda_tf.mapping.unused_ops import remove_unused
 
+    note_table_contents(graph)  # whose initializers no output needs
     for name in list(graph.entries):
         graph.remove_entry(name)
     while graph.results:

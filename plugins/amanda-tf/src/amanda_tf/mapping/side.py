@@ -27,6 +27,7 @@ from amanda_tf.mapping.arrays.stacked_array import is_open_type
 from amanda_tf.mapping.control.function_bodies import expand_functions
 from amanda_tf.mapping.control.structured_control_flow import structure_control_flow
 from amanda_tf.mapping.placeholders import placeholders_to_parameters
+from amanda_tf.mapping.tables.table_content import note_table_contents
 from amanda_tf.mapping.unused_ops import remove_unused
 from amanda_tf.mapping.variables.reference_variables import use_resource_variables
 from amanda_tf.mapping.variables.resources import resolve_resources
@@ -87,6 +88,7 @@ class TensorFlowSide(PlainSide):
         if copy.results:  # those of one signature, or of the caller's choice
             for name in list(copy.entries):
                 copy.remove_entry(name)
+        note_table_contents(copy)
         add_results(copy)
         remove_unused(copy)
         if has_entries:

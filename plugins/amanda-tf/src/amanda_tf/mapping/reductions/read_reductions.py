@@ -13,6 +13,7 @@ from amanda_std.mappings import (
     expect,
     known_content,
     known_or_value,
+    known_scalar,
     rank_of,
     required_integer,
 )
@@ -91,8 +92,8 @@ def read_dense_bincount(
     x: Any, size: Any, weights: Any, *, binary_output: bool = False
 ) -> Any:
     """Counts of a vector, or of each row of a matrix."""
-    count = required_integer(size, "size")
-    values = ops.arange(0, count)
+    known = known_scalar(size)
+    values = ops.arange(0, ops.reshape(size, []) if known is None else int(known))
     empty = weights.type.shape.is_static and 0 in weights.type.shape.dims
     hits = ops.equal(ops.expand_dims(ops.astype(x, dtype="int64"), [-1]), values)
     if binary_output:

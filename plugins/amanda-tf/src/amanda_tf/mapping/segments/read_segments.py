@@ -85,7 +85,11 @@ def _finite(y: Any, reduction: str) -> Any:
 def _sparse_reduction(reduction: str, *, counted: bool = False) -> Any:
     """Reductions of slices at indices."""
 
-    def read(x: Any, indices: Any, segments: Any, count: Any = None) -> Any:
+    def read(
+        x: Any, indices: Any, segments: Any, count: Any = None, *,
+        sparse_gradient: bool = False,
+    ) -> Any:  # fmt: skip
+        del sparse_gradient
         rows = ops.gather(x, indices, axis=0)
         total = required_integer(count, "num_segments") if counted else _count(segments)
         if reduction != "sqrt_n":

@@ -9,10 +9,10 @@ from amanda.tensors import Tensor
 from amanda_std import ops
 from amanda_std.mappings import expect, known_scalar
 
-__all__ = ["READ"]
+__all__ = ["READ", "constant_text", "read_string_join"]
 
 
-def _text(value: Any, what: str) -> str:
+def constant_text(value: Any, what: str) -> str:
     """A constant scalar string."""
     found = known_scalar(value)
     expect(isinstance(found, str | bytes), f"{what} is not constant")
@@ -20,16 +20,25 @@ def _text(value: Any, what: str) -> str:
 
 
 def read_regex_full_match(x: Any, pattern: Any) -> Any:
-    return ops.regex_full_match(x, pattern=_text(pattern, "pattern"))
+    return ops.regex_full_match(x, pattern=constant_text(pattern, "pattern"))
+
+
+def read_static_regex_replace(
+    x: Any, *, pattern: str, rewrite: str, replace_global: bool = True
+) -> Any:
+    expect("\\0" not in rewrite, "the replacement refers to the whole match")
+    return ops.regex_replace(
+        x, pattern=pattern, rewrite=rewrite, everywhere=replace_global
+    )
 
 
 def read_regex_replace(
     x: Any, pattern: Any, rewrite: Any, *, replace_global: bool = True
 ) -> Any:
-    return ops.regex_replace(
-        x, pattern=_text(pattern, "pattern"), rewrite=_text(rewrite, "rewrite"),
-        everywhere=replace_global,
-    )  # fmt: skip
+    texts = constant_text(pattern, "pattern"), constant_text(rewrite, "rewrite")
+    return read_static_regex_replace(
+        x, pattern=texts[0], rewrite=texts[1], replace_global=replace_global
+    )
 
 
 def read_string_join(*xs: Any, separator: str = "") -> Any:
@@ -43,5 +52,6 @@ def read_string_join(*xs: Any, separator: str = "") -> Any:
 READ: dict[str, Any] = {
     "RegexFullMatch": read_regex_full_match,
     "RegexReplace": read_regex_replace,
+    "StaticRegexReplace": read_static_regex_replace,
     "StringJoin": read_string_join,
 }

@@ -1,0 +1,1 @@
+"""Ragged tensors: values and partitions of their rows."""
