@@ -29,11 +29,15 @@ from amanda_jax.formats.stablehlo.custom_calls import CustomCall
 __all__ = ["check_program", "parse_text", "read_program", "stop_parser"]
 
 GRAPH: Final = "graph.amanda"
+GROWTH: Final = "growth"
+"""The key, in an answer, of the bytes by which the process has grown."""
 PROGRAM: Final = "program"
 TEXT: Final = "text"
 _MODULE: Final = "amanda_jax.formats.stablehlo.parser_process"
 _SECONDS: Final = 120
 _SECONDS_PER_BYTE: Final = 2e-6
+_LARGEST_GROWTH: Final = 512 << 20
+"""Bytes by which the process may grow before it is started again."""
 _STARTED: Final = b"ready\n"
 
 
@@ -106,7 +110,10 @@ class _ParserProcess:
             finally:
                 timer.cancel()
             if line:
-                return json.loads(line)
+                answer = json.loads(line)
+                if answer[GROWTH] > _LARGEST_GROWTH:
+                    self.close()
+                return answer
             late = timer.finished.is_set() and not timer.is_alive()
             return self._end(late and process.wait() == -signal.SIGKILL)
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final
 
 import amanda
 from amanda.errors import AmandaError, FormatError, LimitError
-from amanda_jax.formats.stablehlo.isolated_parser import GRAPH, PROGRAM, TEXT
+from amanda_jax.formats.stablehlo.isolated_parser import GRAPH, GROWTH, PROGRAM, TEXT
 
 _MEMORY: Final = 768 << 20
 _MEMORY_PER_BYTE: Final = 40
@@ -29,8 +29,11 @@ def main() -> None:
 
     with context():
         _send(answers, b"ready")
+        start = _address_space()
         for line in sys.stdin.buffer:
-            _send(answers, json.dumps(_answer(json.loads(line))).encode())
+            answer = _answer(json.loads(line))
+            answer[GROWTH] = _address_space() - start
+            _send(answers, json.dumps(answer).encode())
 
 
 def _send(answers: BinaryIO, line: bytes) -> None:
@@ -69,14 +72,21 @@ def _limit_memory(size: int) -> None:
     with suppress(ImportError, OSError, ValueError):
         import resource
 
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf(
-            "SC_PAGE_SIZE"
-        )
+        used = _address_space()
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         limit = used + size
         if hard != resource.RLIM_INFINITY:
             limit = min(limit, hard)
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+
+def _address_space() -> int:
+    """Bytes of address space in use; 0 where the system does not say."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _fields(error: AmandaError) -> dict[str, Any]:
