@@ -1,0 +1,1 @@
+"""Keras for Amanda. Its entry points stand in pyproject.toml."""
