@@ -171,6 +171,7 @@ def test_what_is_missing_is_advised_and_what_is_installed_is_not(
         "pip install amanda-jax amanda-onnx"
     )
     assert advise_route("amanda/tensorflow", "amanda/std") == "pip install amanda-tf"
+    assert advise_suffix("a.keras") == "pip install amanda-keras"
     assert advise_route("amanda/tflite", "amanda/std") is None
     monkeypatch.setattr(
         "amanda.addons._is_installed", lambda dist: dist != "amanda-jax"

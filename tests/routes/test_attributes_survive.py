@@ -40,6 +40,7 @@ JAX = Vocabulary("amanda/jax/0.10.2", "neg", "add")
 TF = Vocabulary(
     "amanda/tensorflow/2.21.0", "Relu", "AddV2", {"T": "float32"}, {"T": "float32"}
 )
+KERAS = Vocabulary("amanda/keras/3.15.0", "ReLU")
 ND4J = Vocabulary(
     "amanda/nd4j/1", "relu", "add", {"inPlace": False, "cutoff": 0.0},
     {"inPlace": False},
@@ -54,6 +55,7 @@ ROUTES = {
     "nd4j-onnx": [(ONNX._replace(namespace="amanda/onnx/13"), ND4J.namespace),
                   (ND4J, "onnx@13")],
     "nd4j-tensorflow": [(TF, ND4J.namespace), (ND4J, "tensorflow")],
+    "keras-std": [(KERAS, "std@1")],
     "lark-std": [(STD, "example/lark@1")],
     "tensorflow-std": [(TF, "std@1"), (STD, "tensorflow")],
     "tensorflow-versions": [(TF, "tensorflow@1.15.5")],

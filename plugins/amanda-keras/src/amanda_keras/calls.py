@@ -47,7 +47,7 @@ class Structure:
     nesting: Any
     references: list[Reference]
 
-    def recorded(self) -> Any:
+    def as_record(self) -> Any:
         """The nesting, unless it is a list, or one value."""
         plain = [{INPUT: i} for i in range(len(self.references))]
         return None if self.nesting == plain else {"nesting": self.nesting}

@@ -35,7 +35,7 @@ class Format:
         without.
         """
         if _is_model(source):
-            return self.read(_saved(source), version=version)
+            return self.read(_archive_of(source), version=version)
         with file_errors(source):
             file = MessageFile.open(source)
             if bytes(file.data[:8]) == _HDF5:
@@ -63,7 +63,7 @@ def _is_model(source: Any) -> bool:
     return not isinstance(source, plain) and callable(getattr(source, "save", None))
 
 
-def _saved(model: Any) -> bytes:
+def _archive_of(model: Any) -> bytes:
     """A live model as the bytes of a `.keras` file, which Keras writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.keras"

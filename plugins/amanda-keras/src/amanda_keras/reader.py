@@ -155,7 +155,7 @@ class ModelReader:
         met = [*(each.layer for each in inputs.references), *dict.fromkeys(calls)]
         MODEL_RECORDS.add(
             graph, layers=order if order != met else None,
-            input_layers=inputs.recorded(), output_layers=outputs.recorded(),
+            input_layers=inputs.as_record(), output_layers=outputs.as_record(),
         )  # fmt: skip
 
     def _input(self, graph: Graph, layer: Mapping[str, Any]) -> OutputPort:
@@ -272,14 +272,14 @@ def _layer_of(op: Op) -> str:
 def _by_layer(tensors: Mapping[str, Tensor]) -> dict[str, list[str]]:
     """The paths of variables below each path, in the order of their numbers."""
     found: dict[str, list[str]] = {}
-    for path in sorted(tensors, key=_numbered):
+    for path in sorted(tensors, key=_sort_key):
         parts = path.split("/")
         for i in range(1, len(parts)):
             found.setdefault("/".join(parts[:i]), []).append("/".join(parts[i:]))
     return found
 
 
-def _numbered(path: str) -> list[tuple[int, str]]:
+def _sort_key(path: str) -> list[tuple[int, str]]:
     return [(int(p), "") if p.isdecimal() else (-1, p) for p in path.split("/")]
 
 

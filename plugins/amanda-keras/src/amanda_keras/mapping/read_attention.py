@@ -59,7 +59,7 @@ def _attend(v: Any, scores: Any, masks: Any, is_causal: bool, with_scores: bool)
     q_mask, v_mask = [*(masks or ()), None, None][:2]
     seen = None if v_mask is None else ops.expand_dims(v_mask, [-2])
     if is_causal:
-        seen = _both(seen, _causal_mask(scores))
+        seen = _intersect(seen, _causal_mask(scores))
     if seen is not None:
         excess = 65504.0 if str(scores.dtype) == "float16" else 1e9
         scores = ops.where(seen, scores, scores - excess)
@@ -70,7 +70,7 @@ def _attend(v: Any, scores: Any, masks: Any, is_causal: bool, with_scores: bool)
     return (y, shares) if with_scores else y
 
 
-def _both(a: Any, b: Any) -> Any:
+def _intersect(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else ops.logical_and(a, b)
 
 
@@ -193,18 +193,20 @@ def _attention_mask(
         seen = ops.expand_dims(_as_bool(query_mask), [1, 3])
     for mask in (value_mask, key_mask):
         if mask is not None:
-            seen = _both(seen, ops.expand_dims(_as_bool(mask), [1, 2]))
+            seen = _intersect(seen, ops.expand_dims(_as_bool(mask), [1, 2]))
     rows, columns = _positions(query.shape[1], value.shape[1])
     if is_causal:
-        seen = _both(seen, ops.less_equal(columns, rows))
+        seen = _intersect(seen, ops.less_equal(columns, rows))
     if window is not None:
         distance = ops.abs(rows - columns)
-        seen = _both(seen, ops.less(distance, ops.number_like(distance, value=window)))
+        seen = _intersect(
+            seen, ops.less(distance, ops.number_like(distance, value=window))
+        )
     if attention_mask is not None:
         mask = _as_bool(attention_mask)
         if rank_of(mask) == 3:
             mask = ops.expand_dims(mask, [1])
-        seen = _both(seen, mask)
+        seen = _intersect(seen, mask)
     return seen
 
 
