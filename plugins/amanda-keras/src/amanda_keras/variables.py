@@ -32,7 +32,7 @@ _OWN: Final[Mapping[str, str]] = {
     "BatchNormalization": f"{_AFFINE} moving_mean! moving_variance!",
     "SyncBatchNormalization": f"{_AFFINE} moving_mean! moving_variance!",
     "LayerNormalization": _AFFINE, "GroupNormalization": _AFFINE,
-    "RMSNormalization": "scale", "PReLU": "alpha",
+    "LayerScale": "gamma", "RMSNormalization": "scale", "PReLU": "alpha",
     "Normalization": "mean! variance! count!", "SpectralNormalization": "vector_u!",
     "Attention": "scale?use_scale concat_score_weight?concat",
     "AdditiveAttention": "scale?use_scale",

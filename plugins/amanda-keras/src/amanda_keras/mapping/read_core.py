@@ -134,6 +134,12 @@ def read_dropout(inputs: Any, *, rate: float = 0.0) -> Any:
     return ops.identity(inputs)
 
 
+def read_stochastic_depth(inputs: Any, *, drop_path_rate: float = 0.0) -> Any:
+    """A layer of ConvNeXt in `keras.applications`."""
+    del drop_path_rate
+    return ops.identity(inputs)
+
+
 def read_gaussian_noise(inputs: Any, *, stddev: float = 0.0) -> Any:
     del stddev
     return ops.identity(inputs)
@@ -208,6 +214,7 @@ LAYERS: Final[dict[str, Any]] = {
     "GaussianDropout": read_dropout, "GaussianNoise": read_gaussian_noise,
     "SpatialDropout1D": read_spatial_dropout, "SpatialDropout2D": read_spatial_dropout,
     "SpatialDropout3D": read_spatial_dropout, "Identity": read_identity,
+    "StochasticDepth": read_stochastic_depth,
     "ActivityRegularization": read_activity_regularization, "Lambda": read_lambda,
     "TimeDistributed": read_time_distributed, "SpectralNormalization": read_wrapper,
 }  # fmt: skip

@@ -94,6 +94,14 @@ def read_group_norm(
     return y if channel == 1 else ops.transpose(y, perm=back)
 
 
+def read_layer_scale(
+    inputs: Any, *, weights: Weights, init_values: Any = None, projection_dim: int = 0
+) -> Any:
+    """A factor for each channel, as in ConvNeXt of `keras.applications`."""
+    del init_values, projection_dim
+    return inputs * weights["gamma"]
+
+
 def read_unit_norm(inputs: Any, *, axis: Any = -1) -> Any:
     axes = tuple(_axes_of(axis, inputs))
     total = ops.sum_squares(inputs, axes, keepdims=True)
@@ -108,5 +116,6 @@ READ: Final = layers(
         "RMSNormalization": read_rms_norm,
         "GroupNormalization": read_group_norm,
         "UnitNormalization": read_unit_norm,
+        "LayerScale": read_layer_scale,
     }
 )

@@ -130,7 +130,7 @@ def read_discretization(
     x = cast_to(inputs, "float32")
     edges = np.asarray(bin_boundaries, "float32")
     found = ops.searchsorted(edges, x, right=True)
-    return _encode(found, output_mode, len(edges) + 1, dtype or "int64", None)
+    return _encode(found, output_mode, len(edges) + 1, dtype or "float32", None)
 
 
 def read_category_encoding(
@@ -146,7 +146,7 @@ def _encode(x: Any, mode: str, depth: int, dtype: Any, counts: Any) -> Any:
     if isinstance(dtype, dict):
         dtype = (dtype.get("config") or {}).get("name") or "float32"
     if mode == "int":
-        return cast_to(x, dtype)
+        return cast_to(x, "int32")
     x = cast_to(x, "int64")
     if rank_of(x) == 0:
         x = ops.expand_dims(x, [0])
