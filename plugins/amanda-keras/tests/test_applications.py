@@ -11,7 +11,6 @@ import pytest
 import amanda
 
 keras = pytest.importorskip("keras")
-pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.filterwarnings("ignore")
 SCALE = pytest.mark.scale
 NAMES = (

@@ -14,7 +14,6 @@ import pytest
 import amanda
 
 keras = pytest.importorskip("keras")
-pytest.importorskip("tensorflow")
 L = keras.layers
 pytestmark = pytest.mark.filterwarnings("ignore")
 

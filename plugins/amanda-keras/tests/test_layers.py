@@ -15,7 +15,6 @@ import amanda
 from amanda.types import Shape, TensorType
 
 keras = pytest.importorskip("keras")
-pytest.importorskip("tensorflow")
 L, K = keras.layers, keras.ops
 
 Case = tuple[list[tuple[Any, ...]], Callable[..., Any]]
