@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,28 @@ from amanda_tf.variable_state import VariableState
 from amanda_tf.writer import node_names
 
 __all__ = ["TensorFlowExecutable"]
+
+
+def make_function_names_unique(definition: Any) -> None:
+    """Add a digest of the library to the names of its functions.
+
+    TensorFlow has one library for all graphs of a process.
+    """
+    library = definition.library
+    digest = sha256(library.SerializeToString(deterministic=True)).hexdigest()[:16]
+    names = {f.signature.name: f"{f.signature.name}_{digest}" for f in library.function}
+    for function in library.function:
+        function.signature.name = names[function.signature.name]
+    for gradient in library.gradient:
+        gradient.function_name = names[gradient.function_name]
+        gradient.gradient_func = names[gradient.gradient_func]
+    nodes = [*definition.node, *(n for f in library.function for n in f.node_def)]
+    for node in nodes:
+        node.op = names.get(node.op, node.op)
+        for attr in node.attr.values():
+            named = [attr.func] if attr.HasField("func") else attr.list.func
+            for each in named:
+                each.name = names.get(each.name, each.name)
 
 
 class TensorFlowExecutable:
@@ -56,6 +79,7 @@ class TensorFlowExecutable:
         effects = [labels[op] for op in copy if CONTROL_OUTPUT in op.attrs]
         definition = tf.compat.v1.GraphDef()
         definition.ParseFromString(_serialize(copy))
+        make_function_names_unique(definition)
         kind, _, number = (self._device or "cpu").partition(":")
 
         def load() -> None:

@@ -14,7 +14,15 @@ from amanda import namespace
 from amanda.dictionary import cast_attributes
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.mapping import Decline, PlainSide
-from amanda.types import DType, TensorType, Type
+from amanda.types import (
+    DType,
+    MapType,
+    OptionalType,
+    SequenceType,
+    TensorType,
+    TupleType,
+    Type,
+)
 from amanda_tf.derived_attributes import add_derived_attributes
 from amanda_tf.effects import has_effects
 from amanda_tf.function_library import bodies_to_functions
@@ -37,6 +45,7 @@ from amanda_tf.notes import CONTROL_OUTPUT
 __all__ = ["TensorFlowSide", "tensorflow_side"]
 
 _CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
+_CONTAINERS = (SequenceType, OptionalType, MapType, TupleType)
 _OF_SCALARS = (
     "XlaReduce", "XlaVariadicReduceV2", "XlaReduceWindow", "XlaScatter",
     "XlaSelectAndScatter",
@@ -51,7 +60,10 @@ class TensorFlowSide(PlainSide):
         self, graph: Graph, type: str, args: Sequence[Any], attrs: Mapping[str, Any],
         **more: Any,
     ) -> tuple[OutputPort, ...]:  # fmt: skip
-        """The outputs of a new op; declines element types that TensorFlow lacks."""
+        """The outputs of a new op; declines types of values that TensorFlow lacks."""
+        for arg in args:
+            if isinstance(arg, OutputPort) and isinstance(arg.type, _CONTAINERS):
+                raise Decline(f"TensorFlow has no values of type {arg.type}")
         for value in attrs.values():
             if isinstance(value, DType) and value not in ELEMENT_TYPES.codes:
                 raise Decline(f"TensorFlow has no element type {value}")

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from amanda.mapping import Decline, constant_of
+from amanda.mapping import constant_of
 from amanda.types import TensorType
 from amanda_std import ops
 from amanda_std.mappings import expect, inline_body, known_content
 from amanda_tf.mapping.arrays.stacked_array import is_open, with_shape, written_type
+from amanda_tf.mapping.control.dims import dims_as_vector
 
 __all__ = ["READ"]
 
@@ -106,25 +107,7 @@ def _with_known_element(x: Any, xs: tuple[Any, ...], body: Any, index: int) -> A
     element = written_type(body, index)
     if element is None:
         return x
-    return with_shape(x, _shape_value(element.shape.dims, xs))
-
-
-def _shape_value(dims: tuple[Any, ...], xs: tuple[Any, ...]) -> Any:
-    """Dims as a vector, symbols among them taken from values that have them."""
-    if all(isinstance(d, int) for d in dims):
-        return np.array(dims, "int64")
-    return ops.stack(*(_dim_value(d, xs) for d in dims))
-
-
-def _dim_value(dim: Any, xs: tuple[Any, ...]) -> Any:
-    if isinstance(dim, int):
-        return np.int64(dim)
-    for x in xs:
-        if _is_tensor(x) and x.type.shape.has_rank:
-            for axis, own in enumerate(x.type.shape.dims):
-                if own == dim:
-                    return ops.dim(x, axis=axis)
-    raise Decline(f"the shape of an array's elements: no input has the size {dim}")
+    return with_shape(x, dims_as_vector(element.shape.dims, xs))
 
 
 def _is_tensor(value: Any) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
-from amanda_std import ops
-from amanda_std.mappings import inline_body
+from amanda_std.mappings import rank_of
+from amanda_tf.mapping.control.loop_definitions import loop_as_while, scan_as_while
+from amanda_tf.mapping.operands import int_tensor
 
 __all__ = ["DEFINITIONS", "WRITE"]
 
@@ -32,7 +32,10 @@ def write_while(
 def write_assert(o: Any, condition: Any, *shown: Any, message: str = "") -> Any:
     text = Tensor.strings([message], ())
     shown_values = [o.graph.constant(text).output, *shown]
-    o.side.build(o.graph, "Assert", [condition, *shown_values], {}, outputs=0)
+    holds = condition
+    if rank_of(condition):
+        holds = o.All(condition, int_tensor(range(rank_of(condition))))
+    o.side.build(o.graph, "Assert", [holds, *shown_values], {}, outputs=0)
     check = o.graph.last_op
     y = o.Identity(condition)
     o.graph.control(check, y.op)
@@ -43,24 +46,10 @@ def write_print(o: Any, x: Any, *, text: str = "") -> Any:
     return o.Print(x, x, message=text)
 
 
-def loop_as_while(trips: Any, condition: Any, body: Any, *init: Any) -> Any:
-    """A loop without stacked results, as `while` with a counter."""
-    count = len(init)
-    if len(body.results) > count + 1:
-        raise Decline("its stacked results need a TensorList")
-    start = np.int64(0)
-    go = np.asarray(True) if condition is None else condition
-
-    def goes_on(i: Any, go: Any, *_: Any) -> Any:
-        return go if trips is None else ops.logical_and(go, ops.less(i, trips))
-
-    def step(i: Any, go: Any, *xs: Any) -> Any:
-        return (i + np.int64(1), *inline_body(body, (i, go, *xs)))
-
-    return tuple(ops.while_(goes_on, step, start, go, *init))[2:]
-
-
-DEFINITIONS = {"loop": loop_as_while}
+DEFINITIONS: dict[str, Callable[..., Any]] = {
+    "loop": loop_as_while,
+    "scan": scan_as_while,
+}
 WRITE: dict[str, Any] = {
     "while": write_while,
     "if": write_if,

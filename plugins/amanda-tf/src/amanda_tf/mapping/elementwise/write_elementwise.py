@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from amanda.types import DType
 from amanda_std.mappings import scalar_like
 from amanda_tf.mapping.operands import dtype_of
 
@@ -51,6 +55,33 @@ def write_copysign(o: Any, a: Any, b: Any) -> Any:
     return o.SelectV2(write_signbit(o, b), o.Neg(size), size)
 
 
+def write_complex(o: Any, a: Any, b: Any) -> Any:
+    wide = str(dtype_of(a)) == "float64"
+    return o.Complex(a, b, Tout=DType("complex128" if wide else "complex64"))
+
+
+def _part_writer(op: str) -> Callable[..., Any]:
+    """A real number computed from a complex one."""
+
+    def write(o: Any, x: Any) -> Any:
+        wide = str(dtype_of(x)) == "complex128"
+        return o.op(op, x, Tout=DType("float64" if wide else "float32"))
+
+    return write
+
+
+def write_log2(o: Any, x: Any) -> Any:
+    return o.RealDiv(o.Log(x), scalar_like(np.log(2), x))
+
+
+def write_log10(o: Any, x: Any) -> Any:
+    return o.RealDiv(o.Log(x), scalar_like(np.log(10), x))
+
+
+def write_exp2(o: Any, x: Any) -> Any:
+    return o.Exp(o.Mul(x, scalar_like(np.log(2), x)))
+
+
 def write_polygamma(o: Any, n: Any, x: Any) -> Any:
     return o.Polygamma(o.Cast(n, DstT=dtype_of(x)), x)
 
@@ -63,4 +94,12 @@ WRITE: dict[str, Any] = {
     "signbit": write_signbit,
     "copysign": write_copysign,
     "polygamma": write_polygamma,
+    "complex": write_complex,
+    "real": _part_writer("Real"),
+    "imag": _part_writer("Imag"),
+    "angle": _part_writer("Angle"),
+    "modulus": _part_writer("ComplexAbs"),
+    "log2": write_log2,
+    "log10": write_log10,
+    "exp2": write_exp2,
 }

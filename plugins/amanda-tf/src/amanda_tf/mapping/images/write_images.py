@@ -9,10 +9,14 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType
-from amanda_std.mappings import scalar_like
-from amanda_tf.mapping.operands import dims_of, int_tensor
+from amanda_tf.mapping.operands import dims_of, dtype_of, int_tensor, required_static
 
 __all__ = ["WRITE"]
+
+
+def _as_float32(o: Any, x: Any) -> Any:
+    """Numbers of an element type that the kernels have."""
+    return x if str(dtype_of(x)) == "float32" else o.Cast(x, DstT=DType("float32"))
 
 
 def write_nms(
@@ -21,6 +25,7 @@ def write_nms(
 ) -> Any:  # fmt: skip
     """One op for each batch element and class; rows are (batch, class, box)."""
     batch, classes, count = dims_of(scores)
+    boxes, scores = (_as_float32(o, v) for v in (boxes, scores))
     if centered or not isinstance(batch, int) or not isinstance(classes, int):
         raise Decline("boxes given by their centers, or numbers that are not static")
     most = count if limit is None else limit
@@ -29,9 +34,9 @@ def write_nms(
     else:
         most = o.Cast(o.Reshape(limit, int_tensor([])), DstT=DType("int32"))
     numbers = [
-        scalar_like(start, scores)
+        Tensor.of(np.float32(start))
         if given is None
-        else o.Reshape(given, int_tensor([]))
+        else o.Reshape(_as_float32(o, given), int_tensor([]))
         for given, start in ((overlap, 0.0), (least, -np.inf))
     ]
     rows = []
@@ -50,4 +55,20 @@ def write_nms(
     return o.ConcatV2(*rows, int_tensor(0), N=len(rows))
 
 
-WRITE: dict[str, Any] = {"nms": write_nms}
+def write_soft_nms(
+    o: Any, boxes: Any, scores: Any, limit: Any, *, overlap: float = 1.0,
+    least: float = -np.inf, sigma: float = 0.0,
+) -> Any:  # fmt: skip
+    """Indices and scores, padded with 0, and the number of valid ones."""
+    most = int_tensor(required_static(limit, "the limit"))
+    found, left, count = o.NonMaxSuppressionV5(
+        *(_as_float32(o, v) for v in (boxes, scores)), most,
+        *(Tensor.of(np.float32(v)) for v in (overlap, least, sigma)),
+        pad_to_max_output_size=True,
+    )  # fmt: skip
+    wide = DType("int64")
+    left = o.Cast(left, DstT=dtype_of(scores))
+    return o.Cast(found, DstT=wide), left, o.Cast(count, DstT=wide)
+
+
+WRITE: dict[str, Any] = {"nms": write_nms, "soft_nms": write_soft_nms}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from amanda.mapping import Decline
+import numpy as np
+
+from amanda.tensors import Tensor
 from amanda.types import DType
-from amanda_std.mappings import rank_of
-from amanda_tf.mapping.operands import int_tensor
+from amanda_std.mappings import expect, rank_of
+from amanda_tf.mapping.operands import dims_of, dtype_of, int_tensor, required_static
 
 __all__ = ["WRITE"]
 
@@ -41,22 +43,82 @@ def write_matmul(o: Any, a: Any, b: Any) -> Any:
     return o.Squeeze(y, squeeze_dims=cut) if cut else y
 
 
+_COMPLEX = {"float32": "complex64", "float64": "complex128"}
+_REAL = {name: real for real, name in _COMPLEX.items()}
+
+
 def _fourier(name: str) -> Callable[..., Any]:
-    def write(o: Any, x: Any, sizes: Any = None, axes: Any = (-1,), *,
-              norm: str = "backward") -> Any:  # fmt: skip
-        axes = list(axes) if isinstance(axes, list | tuple) else None
-        rank = rank_of(x)
-        if axes is None or sizes is not None or norm != "backward" or len(axes) != 1:
-            raise Decline("a transform of several axes, of other sizes, or scaled")
-        axis = axes[0] % rank
-        order = list(range(rank))
-        order[axis], order[-1] = order[-1], order[axis]
-        moved = axis != rank - 1
-        y = o.Transpose(x, int_tensor(order)) if moved else x
-        y = o.op(name, y)
-        return o.Transpose(y, int_tensor(order)) if moved else y
+    """A transform along axes that are moved to the end, one after the other."""
+
+    def write(
+        o: Any, x: Any, sizes: Any = None, axes: Any = None, *, norm: str = "backward"
+    ) -> Any:
+        rank, forward = rank_of(x), not name.startswith("I")
+        places = _axes(sizes, axes, rank)
+        lengths: list[Any] = [None] * len(places)
+        if sizes is not None:
+            lengths = required_static(sizes, "the sizes")
+        shape, total, dtype = list(dims_of(x)), 1.0, str(dtype_of(x))
+        order = list(zip(places, lengths, strict=True))
+        real = "R" in name
+        for place, size in order if name == "IRFFT" else reversed(order):
+            last = (place, size) == order[-1]
+            step = name if real and last else name.replace("R", "")
+            wanted = size if size is not None else _length(step, shape[place])
+            x, dtype = _transform(o, step, x, dtype, place, wanted, shape)
+            total *= wanted
+        if norm == "backward":
+            return x
+        power = {"ortho": 0.5, "forward": 1.0}[norm]
+        factor = total ** (-power if forward else power)
+        return o.Mul(x, Tensor.of(np.asarray(factor, dtype)))
 
     return write
+
+
+def _axes(sizes: Any, axes: Any, rank: int) -> list[int]:
+    if axes is None:
+        count = rank if sizes is None else len(required_static(sizes, "the sizes"))
+        return list(range(rank - count, rank))
+    return [axis % rank for axis in required_static(axes, "the axes")]
+
+
+def _length(step: str, size: Any) -> int:
+    expect(isinstance(size, int), "a transform of an axis of unknown length")
+    return 2 * (int(size) - 1) if step == "IRFFT" else int(size)
+
+
+def _transform(
+    o: Any, step: str, x: Any, dtype: str, place: int, size: int, shape: list[Any]
+) -> tuple[Any, str]:
+    """One transform along one axis, whose length in `shape` is updated; its dtype."""
+    rank, old = len(shape), shape[place]
+    order = list(range(rank))
+    order[place], order[-1] = order[-1], order[place]
+    moved = place != rank - 1
+    y = o.Transpose(x, int_tensor(order)) if moved else x
+    y = _resize_last(o, y, rank, old, size // 2 + 1 if step == "IRFFT" else size)
+    shape[place] = size // 2 + 1 if step == "RFFT" else size
+    if step == "RFFT":
+        dtype = _COMPLEX[dtype]
+        y = o.RFFT(y, int_tensor([size]), Tcomplex=DType(dtype))
+    elif step == "IRFFT":
+        dtype = _REAL[dtype]
+        y = o.IRFFT(y, int_tensor([size]), Treal=DType(dtype))
+    else:
+        y = o.op(step, y)
+    return (o.Transpose(y, int_tensor(order)) if moved else y), dtype
+
+
+def _resize_last(o: Any, y: Any, rank: int, old: Any, new: int) -> Any:
+    """The last axis cut, or padded with zeros, to a length."""
+    if old == new:
+        return y
+    expect(isinstance(old, int), "a transform of other sizes than the unknown ones")
+    if new < old:
+        return o.Slice(y, int_tensor([0] * rank), int_tensor([-1] * (rank - 1) + [new]))
+    pairs = [[0, 0]] * (rank - 1)
+    return o.Pad(y, int_tensor([*pairs, [0, new - old]]))
 
 
 WRITE: dict[str, Any] = {
@@ -66,4 +128,6 @@ WRITE: dict[str, Any] = {
     "matmul": write_matmul,
     "fft": _fourier("FFT"),
     "ifft": _fourier("IFFT"),
+    "rfft": _fourier("RFFT"),
+    "irfft": _fourier("IRFFT"),
 }

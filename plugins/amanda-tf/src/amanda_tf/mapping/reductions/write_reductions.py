@@ -20,7 +20,7 @@ from amanda_tf.mapping.operands import (
     required_static,
 )
 
-__all__ = ["WRITE"]
+__all__ = ["WRITE", "reverse_order"]
 
 
 def _reduction_writer(type: str) -> Callable[..., Any]:
@@ -79,17 +79,17 @@ def write_topk(o: Any, x: Any, k: Any, *, axis: int = -1, largest: bool = True) 
     order[axis], order[-1] = order[-1], order[axis]
     moved = axis % rank != rank - 1
     y = o.Transpose(x, int_tensor(order)) if moved else x
-    y = y if largest else _reverse_order(o, y, x)
+    y = y if largest else reverse_order(o, y, x)
     count = o.Cast(k, DstT=DType("int32")) if isinstance(k, OutputPort) else as_value(k)
     values, at = o.TopKV2(y, count)
     at = o.Cast(at, DstT=DType("int64"))
-    values = values if largest else _reverse_order(o, values, x)
+    values = values if largest else reverse_order(o, values, x)
     if moved:
         values, at = (o.Transpose(v, int_tensor(order)) for v in (values, at))
     return values, at
 
 
-def _reverse_order(o: Any, y: Any, like: Any) -> Any:
+def reverse_order(o: Any, y: Any, like: Any) -> Any:
     """Values in the reverse order: negative, or inverted for integers."""
     if dtype_of(like).kind in ("int", "uint"):
         return o.Invert(y)

@@ -19,6 +19,7 @@ from amanda_tf.mapping.operands import (
     int_tensor,
     required_static,
 )
+from amanda_tf.mapping.reductions.write_reductions import reverse_order
 
 __all__ = ["WRITE"]
 
@@ -198,9 +199,9 @@ def write_pad(o: Any, x: Any, pads: Any, value: Any = None, axes: Any = None, *,
     rank = rank_of(x)
     known = static_value(pads)
     if known is None:
-        if axes is not None or mode == "wrap":
-            raise Decline("pads of some axes, known at run time only")
-        operand, crop = pads, None
+        if mode == "wrap":
+            raise Decline("pads known at run time only, of mode wrap")
+        operand, crop = _pads_of_every_axis(o, pads, axes, rank), None
     else:
         places = range(rank) if axes is None else required_static(axes, "the axes")
         every = [[0, 0] for _ in range(rank)]
@@ -216,6 +217,14 @@ def write_pad(o: Any, x: Any, pads: Any, value: Any = None, axes: Any = None, *,
     return _write_strided_slice(o, y, starts, stops, list(range(rank)), [1] * rank)
 
 
+def _pads_of_every_axis(o: Any, pads: Any, axes: Any, rank: int) -> Any:
+    """Pairs known at run time, zeros for the axes that are not named."""
+    if axes is None:
+        return pads
+    at = [[axis % rank] for axis in required_static(axes, "the axes")]
+    return o.ScatterNd(int_tensor(at), pads, int_tensor([rank, 2]))
+
+
 def _pad_outwards(o: Any, x: Any, pads: Any, value: Any, mode: str) -> Any:
     if mode == "reflect":
         return o.MirrorPad(x, pads, mode="REFLECT")
@@ -224,8 +233,44 @@ def _pad_outwards(o: Any, x: Any, pads: Any, value: Any, mode: str) -> Any:
     return o.Pad(x, pads) if value is None else o.PadV2(x, pads, value)
 
 
+def _triangle(o: Any, x: Any, k: Any, compare: Any) -> Any:
+    """Elements on one side of a diagonal that is known at run time only."""
+    rows, columns = (_range_of(o, x, axis) for axis in (-2, -1))
+    offset = o.Sub(columns, o.ExpandDims(rows, int_tensor(1)))
+    keep = compare(offset, o.Cast(o.Reshape(k, int_tensor([])), DstT=_INT64))
+    return o.SelectV2(keep, x, scalar_like(0, x))
+
+
+def _range_of(o: Any, x: Any, axis: int) -> Any:
+    """0, 1, ... for each place of an axis."""
+    size = dims_of(x)[axis]
+    stop = (
+        int_tensor(size, "int64")
+        if isinstance(size, int)
+        else write_dim(o, x, axis=axis)
+    )
+    return o.Range(int_tensor(0, "int64"), stop, int_tensor(1, "int64"))
+
+
+def write_view(o: Any, x: Any, shape: Any, strides: Any, offset: Any = 0) -> Any:
+    """The elements at the places that strides lead to."""
+    sizes, steps = (
+        required_static(shape, "the shape"),
+        required_static(strides, "strides"),
+    )
+    places = np.full(sizes, required_static(offset, "the offset"))
+    for i, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+        places = places + (np.arange(size) * step).reshape(
+            [-1] + [1] * (len(sizes) - i - 1)
+        )
+    flat = o.Reshape(x, int_tensor([-1]))
+    return o.GatherV2(flat, int_tensor(places), int_tensor(0))
+
+
 def write_tril(o: Any, x: Any, k: Any = 0) -> Any:
-    upper = required_static(k, "k")
+    upper = static_value(k)
+    if upper is None:
+        return _triangle(o, x, k, o.LessEqual)
     if upper < 0:
         below = o.MatrixBandPart(x, int_tensor(-1), int_tensor(0))
         keep = o.MatrixBandPart(x, int_tensor(-upper - 1), int_tensor(0))
@@ -234,7 +279,9 @@ def write_tril(o: Any, x: Any, k: Any = 0) -> Any:
 
 
 def write_triu(o: Any, x: Any, k: Any = 0) -> Any:
-    lower = required_static(k, "k")
+    lower = static_value(k)
+    if lower is None:
+        return _triangle(o, x, k, o.GreaterEqual)
     if lower > 0:
         above = o.MatrixBandPart(x, int_tensor(0), int_tensor(-1))
         return o.Sub(above, o.MatrixBandPart(x, int_tensor(0), int_tensor(lower - 1)))
@@ -355,10 +402,16 @@ def write_range(o: Any, start: Any, stop: Any, step: Any) -> Any:
 
 
 def write_unique(o: Any, x: Any, *, axis: Any = None, sorted: bool = True) -> Any:
-    if axis is not None or sorted:
-        raise Decline("TensorFlow's Unique does not sort, and has no axis")
+    if axis is not None:
+        raise Decline("unique slices along an axis")
     flat = o.Reshape(x, int_tensor([-1]))
     values, inverse, counts = o.UniqueWithCounts(flat, out_idx=_INT64)
+    if sorted:
+        size = o.Size(values, out_type=DType("int32"))
+        _, order = o.TopKV2(reverse_order(o, values, x), size)
+        values, counts = (o.GatherV2(v, order, int_tensor(0)) for v in (values, counts))
+        ranks = o.Cast(o.InvertPermutation(order), DstT=_INT64)
+        inverse = o.GatherV2(ranks, inverse, int_tensor(0))
     places = o.Range(
         int_tensor(0, "int64"), o.Size(flat, out_type=_INT64), int_tensor(1, "int64")
     )
@@ -400,6 +453,7 @@ WRITE: dict[str, Any] = {
     "slice": write_slice,
     "pad": write_pad,
     "tril": write_tril,
+    "view": write_view,
     "triu": write_triu,
     "astype": write_astype,
     "bitcast": write_bitcast,
