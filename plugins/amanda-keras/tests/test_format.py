@@ -244,6 +244,12 @@ def test_lambda_and_state_are_declined_with_the_reason() -> None:
         ("Lambda", {"function": {"class_name": "__lambda__"}}, "is Python code"),
         ("LSTM", {"units": 2, "stateful": True}, "states live between calls"),
         ("Dense", {"units": 2, "novelty": 3}, "novelty=3 is not covered"),
+        ("ReLU", {"negative_slope": "a"}, "negative_slope='a': float is expected"),
+        ("Softmax", {"axis": "a"}, "axis='a'"),
+        ("MaxPooling1D", {"pool_size": {}}, "numbers are expected, not {}"),
+        ("Reshape", {}, "the arguments do not fit: missing a required"),
+        ("ReLU", {"call": {"args": [None]}}, "inputs of the call is no tensor"),
+        ("ReLU", {"call": {"args": [{"$input": 3}]}}, "the call has no input 3"),
     ):
         graph = Graph("amanda/keras/3.15.0")
         x = graph.parameter(parse_type("float32[batch, 4, 3]"), "x")

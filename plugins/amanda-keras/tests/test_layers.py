@@ -570,3 +570,23 @@ def test_a_layer_computes_what_keras_does(name: str, models: Any) -> None:
     if list(CASES).index(name) % 3 == 0:
         static = with_batch(graph, 2)
         expect_equal(amanda.run(static, feeds, backend="numpy"), expected, name)
+
+
+SLICE = (
+    "Embedding(mask_zero), LSTM, attention",
+    "a model of several inputs and outputs",
+    "RNN of 3 cells",
+    "MultiHeadAttention of any length",
+    "a mask through TimeDistributed and Bidirectional",
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SLICE)
+def test_xla_computes_what_keras_does(name: str, models: Any) -> None:
+    pytest.importorskip("amanda_jax")
+    model = models.model_of(*CASES[name])
+    feeds = models.feeds_of(model)
+    expected = models.expected_outputs(model, feeds)
+    found = amanda.run(amanda.load(model), feeds, backend="jax")
+    expect_equal(found, expected, name)

@@ -23,7 +23,7 @@ from amanda.types import parse_element
 from amanda_keras.records import CALL, INPUT, VARIABLES
 from amanda_std import ops
 
-__all__ = ["Weights", "cast_to", "expect", "layers", "operations", "rank_of"]
+__all__ = ["Weights", "as_axes", "cast_to", "expect", "layers", "operations", "rank_of"]
 
 _IGNORED: Final = ("training",)
 _IMPLICIT: Final = ("weights", "outputs", "dtype")
@@ -81,7 +81,8 @@ def operations(table: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
 
 
 def _adapt(function: Callable[..., Any], is_layer: bool) -> Callable[..., Any]:
-    parameters = inspect.signature(function).parameters
+    signature = inspect.signature(function)
+    parameters = signature.parameters
     named = {p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY}
     positional = [
         p.name for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
@@ -112,6 +113,7 @@ def _adapt(function: Callable[..., Any], is_layer: bool) -> Callable[..., Any]:
             given["outputs"] = outputs
         if "dtype" in named or ("dtype" in positional and dtype is not None):
             given["dtype"] = dtype
+        _expect_arguments(signature, args, given, is_layer)
         return function(*args, **given)
 
     kinds = inspect.Parameter
@@ -125,6 +127,46 @@ def _adapt(function: Callable[..., Any], is_layer: bool) -> Callable[..., Any]:
     read.__name__ = function.__name__
     read.__wrapped__ = function  # type: ignore[attr-defined]
     return read
+
+
+def _expect_arguments(
+    signature: inspect.Signature, args: list[Any], given: dict[str, Any], is_layer: bool
+) -> None:
+    """Decline arguments of other kinds than a function declares."""
+    try:
+        found = signature.bind(*args, **given).arguments
+    except TypeError as error:
+        raise Decline(f"the arguments do not fit: {error}") from error
+    for name, value in found.items():
+        parameter = signature.parameters[name]
+        kinds = _KINDS.get(str(parameter.annotation))
+        if kinds is not None and type(value) not in kinds:
+            text = f"{parameter.annotation} is expected"
+            raise Decline(f"{name}={value!r:.60}: {text}")
+        is_needed = parameter.default is parameter.empty
+        is_tensor = is_layer or name in ("x", "xs")
+        if (
+            is_tensor
+            and is_needed
+            and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        ):
+            listed = value if isinstance(value, list | tuple) else [value]
+            expect(listed and all(hasattr(v, "port") for v in listed),
+                   f"the argument {name} of the call is no tensor")  # fmt: skip
+
+
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
+    "int": (int,), "float": (int, float), "str": (str,), "bool": (bool,),
+}  # fmt: skip
+
+
+def as_axes(axis: Any, x: Any) -> list[int]:
+    """Axes of a value, counted from the first, in the order given."""
+    listed = list(axis) if isinstance(axis, list | tuple) else [axis]
+    rank = rank_of(x)
+    for each in listed:
+        expect(type(each) is int and -rank <= each < rank, f"axis={axis!r:.60}")
+    return [each % rank for each in listed]
 
 
 def _compute_dtype(policy: Any) -> str | None:

@@ -18,7 +18,9 @@ def layout_of(data_format: Any) -> str:
 
 def per_axis(value: Any, count: int) -> tuple[int, ...]:
     """A number for each spatial axis."""
-    found = [value] * count if isinstance(value, int) else list(value)
+    found = [value] * count if isinstance(value, int) else value
+    fits = isinstance(found, list | tuple) and all(type(n) is int for n in found)
+    expect(fits, f"numbers are expected, not {value!r:.60}")
     expect(len(found) == count, f"{count} numbers are expected, not {value}")
     return tuple(int(n) for n in found)
 

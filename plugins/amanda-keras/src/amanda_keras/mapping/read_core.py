@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from amanda_keras.mapping.activations import apply_activation, relu
-from amanda_keras.mapping.layer_calls import Weights, cast_to, expect, layers, rank_of
+from amanda_keras.mapping.layer_calls import (
+    Weights,
+    as_axes,
+    cast_to,
+    expect,
+    layers,
+    rank_of,
+)
 from amanda_std import ops
 from amanda_std.mappings import inline_body
 
@@ -115,8 +122,7 @@ def read_softmax(inputs: Any, *, axis: Any = -1, mask: Any = None) -> Any:
 
 def masked_softmax(x: Any, axis: Any, mask: Any) -> Any:
     """Softmax over axes; what a mask excludes is zero."""
-    listed = axis if isinstance(axis, list | tuple) else [axis]
-    axes = tuple(int(a) % rank_of(x) for a in listed)
+    axes = tuple(as_axes(axis, x))
     if mask is None:
         return ops.softmax(x, axes=axes)
     if mask.dtype.kind != "bool":
@@ -179,11 +185,18 @@ def read_time_distributed(inputs: Any, *, layer: Any, mask: Any = None) -> Any:
     batch, steps, *rest = inputs.shape
     flat = ops.reshape(inputs, [-1, *rest] if _is_static(rest) else
                        [batch * steps, *rest])  # fmt: skip
-    (y,) = inline_body(layer, [flat])
+    y = _apply(layer, flat)
     tail = y.shape[1:]
     if not isinstance(steps, int) or not _is_static(tail):
         return ops.reshape(y, [batch, steps, *tail])
     return ops.reshape(y, [-1, steps, *tail])
+
+
+def _apply(layer: Any, x: Any) -> Any:
+    """The result of a wrapped layer."""
+    (y,) = inline_body(layer, [x])
+    expect(y is not None, "its layer has no mapping")
+    return y
 
 
 def _is_static(dims: Any) -> bool:
@@ -193,8 +206,7 @@ def _is_static(dims: Any) -> bool:
 def read_wrapper(inputs: Any, *, layer: Any, weights: Weights) -> Any:
     """A layer with its normalized weights, which are stored."""
     del weights
-    (y,) = inline_body(layer, [inputs])
-    return y
+    return _apply(layer, inputs)
 
 
 def add_bias(y: Any, bias: Any, is_first: bool) -> Any:

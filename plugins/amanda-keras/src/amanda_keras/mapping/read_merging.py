@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, Final
 
-from amanda_keras.mapping.layer_calls import expect, layers, rank_of
+from amanda_keras.mapping.layer_calls import as_axes, expect, layers, rank_of
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -43,7 +43,7 @@ def read_subtract(inputs: Any) -> Any:
 
 def read_concatenate(inputs: Any, *, axis: int = -1) -> Any:
     values = inputs if isinstance(inputs, list | tuple) else [inputs]
-    return ops.concat(*values, axis=axis % rank_of(values[0]))
+    return ops.concat(*values, axis=as_axes(axis, values[0])[0])
 
 
 def read_dot(inputs: Any, *, axes: Any, normalize: bool = False) -> Any:

@@ -6,15 +6,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from amanda_keras.mapping.layer_calls import Weights, cast_to, expect, layers, rank_of
+from amanda_keras.mapping.layer_calls import (
+    Weights,
+    as_axes,
+    cast_to,
+    expect,
+    layers,
+    rank_of,
+)
 from amanda_std import ops
 
 __all__ = ["READ"]
 
 
 def _axes_of(axis: Any, x: Any) -> list[int]:
-    listed = axis if isinstance(axis, list | tuple) else [axis]
-    return sorted(int(a) % rank_of(x) for a in listed)
+    return sorted(as_axes(axis, x))
 
 
 def _along(value: Any, axes: list[int], x: Any) -> Any:

@@ -9,7 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from amanda_keras.mapping.activations import ACTIVATIONS
-from amanda_keras.mapping.layer_calls import cast_to, expect, operations, rank_of
+from amanda_keras.mapping.layer_calls import (
+    as_axes,
+    cast_to,
+    expect,
+    operations,
+    rank_of,
+)
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -96,8 +102,7 @@ def read_arctan2(x1: Any, x2: Any) -> Any:
 def _axes(axis: Any, x: Any) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(rank_of(x)))
-    listed = axis if isinstance(axis, list | tuple) else [axis]
-    return tuple(int(a) % rank_of(x) for a in listed)
+    return tuple(as_axes(axis, x))
 
 
 def _reduction(function: Callable[..., Any], dtype: str | None = None) -> Any:

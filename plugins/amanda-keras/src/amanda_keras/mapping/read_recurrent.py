@@ -257,6 +257,9 @@ def read_bidirectional(
     x, states = _split_inputs(sequences, initial_state)
     flat = _flat(states) or []
     half = len(flat) // 2
+    for entry in (layer, backward_layer or layer):
+        fits = isinstance(entry, dict) and isinstance(entry.get("config"), dict)
+        expect(fits, "its layer is no layer of Keras")
     config = layer["config"]
     back = backward_layer or {
         **layer, "config": {**config, "go_backwards": not config.get("go_backwards")}
