@@ -62,6 +62,9 @@ def read_where(x: Any, *_: Any) -> Any:
 
 
 def read_scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
+    if updates.dtype.kind == "bool":  # whose sum is their disjunction
+        count = read_scatter_nd(indices, ops.astype(updates, dtype="int32"), shape)
+        return ops.not_equal(count, np.int32(0))
     zero = ops.full(known_or_value(shape), ops.number_like(updates, value=0))
     return ops.scatter_nd(zero, indices, updates, reduction="add")
 
