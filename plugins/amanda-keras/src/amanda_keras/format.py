@@ -127,7 +127,14 @@ def _read_model(
 
 
 def _namespace(version: str | None) -> str:
-    """The name of the newest dictionary that is not newer than a version."""
-    name = "keras" if not version else f"keras@{version.partition('-')[0]}"
-    found: Any = amanda.namespace(name, assume=True)
-    return str(found.name)
+    """The name of the newest dictionary that is not newer than a version.
+
+    Versions before the first dictionary, 2.0, have its layers.
+    """
+    if version is None:
+        newest: Any = amanda.namespace("keras")
+        return str(newest.name)
+    number = version.partition("-")[0]
+    number = "2.1.0" if number.startswith("2.0.") else number
+    found: Any = amanda.namespace(f"keras@{number}", assume=True)
+    return f"amanda/keras/{found.assumed or number}"

@@ -183,6 +183,8 @@ class ModelReader:
         config = layer.get("config")
         own = dict(config) if isinstance(config, dict) else {}
         own.pop("name", None)
+        empty = [key for key, value in own.items() if value is None]
+        own = {key: value for key, value in own.items() if value is not None}
         label = name if node == 0 and name not in graph else graph.fresh_name(name)
         attrs: dict[str, Any] = {}
         weights: list[OutputPort] = []
@@ -214,8 +216,9 @@ class ModelReader:
         if rest.get("registered_name", "") is None:
             del rest["registered_name"]
         if is_model(layer):
-            rest = {}
-        LAYER_RECORDS.add(op, name=name if label != name else None, entry=rest)
+            rest, empty = {}, []
+        shared = name if label != name else None
+        LAYER_RECORDS.add(op, name=shared, entry=rest, empty=empty)
         return op
 
     def _variables(

@@ -25,9 +25,11 @@ DEFAULT_CALL: Final[Mapping[str, Any]] = {"args": [{INPUT: 0}], "kwargs": {}}
 
 _ANY_DICT: Final = of_class(dict)
 LAYER_RECORDS: Final = FileRecords(
-    "keras:layer", {"name": of_class(str), "entry": _ANY_DICT}
+    "keras:layer",
+    {"name": of_class(str), "entry": _ANY_DICT, "empty": list_of(of_class(str))},
 )
-"""`name`: the layer that an op is a further call of; `entry`: its other fields."""
+"""`name`: the layer that an op is a further call of; `entry`: its other fields;
+`empty`: its arguments that are null."""
 
 MODEL_RECORDS: Final = FileRecords(
     "keras:model",

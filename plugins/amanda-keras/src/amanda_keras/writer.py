@@ -125,6 +125,7 @@ class _ModelWriter:
         if function is not None:
             return {**self.model(function, name, "#"), "name": name}
         config: dict[str, Any] = {"name": name} if name else {}
+        config |= dict.fromkeys(LAYER_RECORDS.of(op).get("empty", ()))
         config |= {
             key: value
             for key, value in op.attrs.items()
