@@ -16,7 +16,14 @@ from amanda.graph import Graph, Op
 from amanda.mapping import PlainSide, Signature, inline_functions
 from amanda.types import Shape, TensorType, Type
 from amanda_keras.mapping.masks import make_masks_explicit
-from amanda_keras.records import CALL, DEFAULT_CALL, INPUT, MODEL_RECORDS, VARIABLES
+from amanda_keras.records import (
+    CALL,
+    DEFAULT_CALL,
+    INPUT,
+    LAYER_RECORDS,
+    MODEL_RECORDS,
+    VARIABLES,
+)
 from amanda_keras.writer import LISTS, variables_of
 
 __all__ = ["KerasSide", "keras_side"]
@@ -120,6 +127,8 @@ def _normalize(op: Op, is_old: bool, defaults: Mapping[str, Any]) -> None:
         places = [{INPUT: i} for i in range(first)]
         args = [places] if op.type in LISTS else places
         call = DEFAULT_CALL if first == 1 and op.type not in LISTS else {"args": args}
+    for key in LAYER_RECORDS.of(op).get("empty", ()):
+        op.attrs.setdefault(key, None)
     for key, value in list(op.attrs.items()):
         is_training = key.endswith(_TRAINING_SUFFIXES) or key in _TRAINING
         is_absent = value is None and defaults.get(key) is None
