@@ -141,6 +141,7 @@ ELEMENTWISE = [
     case("Expint", positive(4)),
     case("Zeta", positive(4) + 1, positive(4)),
     case("Polygamma", i([1, 2, 3]).astype("float32"), positive(3)),
+    case("Polygamma", np.float32([1, -1, 1.5]), positive(3)),
     case("Betainc", positive(3), positive(3), r(3, low=0.1, high=0.9)),
     case("Complex", r(3), r(3)),
     case("ApproximateEqual", r(3), r(3)),

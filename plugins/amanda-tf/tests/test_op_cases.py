@@ -56,6 +56,15 @@ WITHOUT_KERNEL = {
     "RFFTND",
 }  # fmt: skip
 """Ops that TensorFlow has no kernel for on CPU."""
+IN_TEST_FUNCTIONS = {
+    "AnonymousHashTable", "AnonymousMutableHashTable", "AsString", "HashTable",
+    "HashTableV2", "LookupTableExport", "LookupTableExportV2", "LookupTableFind",
+    "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "MapDefun",
+    "MutableHashTable", "MutableHashTableV2", "RaggedGather", "RaggedTensorToSparse",
+    "RaggedTensorToTensor", "ReduceJoin", "SparseFillEmptyRows", "SparseSlice",
+    "StringSplitV2",
+}  # fmt: skip
+"""Ops of tables, texts and ragged tensors, in test_functions.py by Python's API."""
 
 
 def op_types(data):
@@ -72,5 +81,6 @@ def test_every_op_that_is_mapped_has_a_case():
     mapped = {op.op for op in found.ops if op.kind != "gap"}
     run = set().union(*(op_types(outcome(i)[0]) for i in range(len(CASES))))
     stateful = {name for name in mapped if "resource" in str(dictionary[name])}
-    assert mapped - run - stateful == REMOVED | WITHOUT_KERNEL
+    left = mapped - run - stateful - IN_TEST_FUNCTIONS
+    assert left == REMOVED | WITHOUT_KERNEL
     assert len(mapped) >= 450

@@ -12,6 +12,7 @@ from typing import Any
 
 from amanda import namespace
 from amanda.dictionary import cast_attributes
+from amanda.errors import ConversionError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.mapping import Decline, PlainSide
 from amanda.types import (
@@ -60,10 +61,7 @@ class TensorFlowSide(PlainSide):
         self, graph: Graph, type: str, args: Sequence[Any], attrs: Mapping[str, Any],
         **more: Any,
     ) -> tuple[OutputPort, ...]:  # fmt: skip
-        """The outputs of a new op; declines types of values that TensorFlow lacks."""
-        for arg in args:
-            if isinstance(arg, OutputPort) and isinstance(arg.type, _CONTAINERS):
-                raise Decline(f"TensorFlow has no values of type {arg.type}")
+        """The outputs of a new op; declines element types that TensorFlow lacks."""
         for value in attrs.values():
             if isinstance(value, DType) and value not in ELEMENT_TYPES.codes:
                 raise Decline(f"TensorFlow has no element type {value}")
@@ -116,7 +114,7 @@ class TensorFlowSide(PlainSide):
 
     def finish(self, graph: Graph, source: Graph) -> None:
         """Complete a written graph: functions of bodies, derived attributes."""
-        del source
+        expect_tensors(source)
         dictionary = _dictionary(self.name)
         for part in graph.graphs():
             for op in part:
@@ -128,6 +126,16 @@ class TensorFlowSide(PlainSide):
         add_derived_attributes(graph, dictionary)
         bodies_to_functions(graph)
         add_derived_attributes(graph, dictionary)
+
+
+def expect_tensors(graph: Graph) -> None:
+    """Raise ConversionError for inputs and results that are containers."""
+    for port in (*graph.parameters, *graph.results):
+        if port is not None and isinstance(port.type, _CONTAINERS):
+            raise ConversionError(
+                "TensorFlow has no such values", who=str(port), got=port.type,
+                expected="tensors as inputs and results",
+            )  # fmt: skip
 
 
 def _variable_type(type: Type | None) -> Type | None:

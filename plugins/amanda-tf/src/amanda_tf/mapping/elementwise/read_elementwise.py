@@ -62,7 +62,19 @@ def read_sign(x: Any) -> Any:
     return ops.where(ops.equal(size, 0), x, x / ops.complex(size, ops.zeros_like(size)))
 
 
+def read_polygamma(n: Any, x: Any) -> Any:
+    """NaN where the order is no natural number."""
+    order = ops.astype(n, dtype="int64")
+    natural = ops.logical_and(
+        ops.equal(ops.astype(order, dtype=n.dtype), n),
+        ops.greater_equal(n, ops.zeros_like(n)),
+    )
+    y = ops.polygamma(ops.maximum(order, ops.zeros_like(order)), x)
+    return ops.where(natural, y, ops.number_like(y, value=float("nan")))
+
+
 READ: dict[str, Any] = {
+    "Polygamma": read_polygamma,
     "Select": read_select,
     "AddN": read_add_n,
     "AccumulateNV2": read_accumulate_n,

@@ -42,8 +42,9 @@ def write_nms(
     rows = []
     for b in range(batch):
         own = o.GatherV2(boxes, int_tensor(b), int_tensor(0))
+        rows_of = o.GatherV2(scores, int_tensor(b), int_tensor(0))
         for c in range(classes):
-            score = o.GatherNd(scores, int_tensor([b, c]))
+            score = o.GatherV2(rows_of, int_tensor(c), int_tensor(0))
             found = o.NonMaxSuppressionV3(own, score, most, *numbers)
             found = o.ExpandDims(o.Cast(found, DstT=DType("int64")), int_tensor(1))
             lead = Tensor.of(np.array([b, c], "int64"))

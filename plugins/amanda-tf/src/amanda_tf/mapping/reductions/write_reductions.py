@@ -146,7 +146,24 @@ def _running_extremum_writer(type: str) -> Callable[..., Any]:
     return write
 
 
+def write_segment_reduce(
+    o: Any, x: Any, segments: Any, count: Any, *, reduction: str
+) -> Any:
+    """Sums and products; empty segments of others have other values in TensorFlow."""
+    types = {"sum": "UnsortedSegmentSum", "prod": "UnsortedSegmentProd"}
+    if reduction not in types:
+        raise Decline(f"empty segments of reduction {reduction}")
+    if isinstance(count, OutputPort):
+        number = o.Cast(o.Reshape(count, int_tensor([])), DstT=dtype_of(segments))
+    else:
+        number = scalar_like(np.ravel(count)[0], segments)
+    inside = o.Less(segments, number)
+    kept = o.SelectV2(inside, segments, scalar_like(-1, segments))
+    return o.op(types[reduction], x, kept, number)
+
+
 WRITE: dict[str, Any] = {
+    "segment_reduce": write_segment_reduce,
     "sum": _reduction_writer("Sum"),
     "prod": _reduction_writer("Prod"),
     "max": _reduction_writer("Max"),
