@@ -49,6 +49,7 @@ class _Module(NamedTuple):
 _MODULES = (
     _Module("graph_files", ("onnx", "amanda_onnx", "amanda_std")),
     _Module("tensorflow_files", ("google.protobuf", "amanda_tf")),
+    _Module("saved_model_files", ("google.protobuf", "amanda_tf")),
     _Module("rule_files", ()),
     _Module("array_files", ()),
     _Module("nd4j_files", ("amanda_nd4j",)),

@@ -186,6 +186,14 @@ def test_frozen_variables(models: Path, backend: str) -> None:
     np.testing.assert_allclose(found["z"], EXPECTED @ parts_of(models), rtol=1e-5)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "tensorflow"])
+def test_variables_that_are_kept(models: Path, backend: str) -> None:
+    found = amanda.run(amanda.load(models / "second"), {"x": X}, backend=backend)
+    np.testing.assert_allclose(found["y"], EXPECTED, rtol=1e-6)
+    found = amanda.run(amanda.load(models / "first"), {"x": X}, backend=backend)
+    np.testing.assert_allclose(found["z"], EXPECTED @ parts_of(models), rtol=1e-5)
+
+
 def test_a_frozen_signature_is_a_graph_def(models: Path, tmp_path: Path) -> None:
     graph = amanda.load(models / "second", signature="scaled", variables="freeze")
     amanda.save(graph, tmp_path / "frozen.pb")

@@ -16,7 +16,13 @@ from amanda.types import DType, TensorType
 from amanda_tf.backend import import_tensorflow
 from amanda_tf.derived_attributes import add_derived_attributes, element_type
 from amanda_tf.graphdef import graph_chunks
-from amanda_tf.notes import CONTROL_OUTPUT
+from amanda_tf.loading.interface import drop_colocations, forget_files
+from amanda_tf.mapping.unused_ops import remove_unused
+from amanda_tf.mapping.variables.reference_variables import (
+    REFERENCE_VARIABLES,
+    use_resource_variables,
+)
+from amanda_tf.notes import CONTROL_OUTPUT, VALUE
 from amanda_tf.variable_state import VariableState
 from amanda_tf.writer import node_names
 
@@ -52,7 +58,7 @@ class TensorFlowExecutable:
     """The function holds copies of all weights."""
 
     def __init__(self, graph: Graph, device: str | None = None) -> None:
-        self._graph = graph.clone()
+        self._graph = _with_resource_variables(graph.clone())
         self._device = device
         self._untyped = [element_type(p.type) is None for p in graph.parameters]
         self._functions: dict[tuple[str, ...], Any] = {}
@@ -69,6 +75,7 @@ class TensorFlowExecutable:
             port.name = f"amanda_result_{i}"
         for i, port in enumerate(copy.parameters):
             port.name = f"amanda_input_{i}"
+        forget_files(copy)
         names = [port.name for port in copy.parameters]
         labels = node_names(copy)
         handles = {
@@ -168,6 +175,18 @@ _PLACES = (
     "(0)",
     "(1)",
 )
+
+
+def _with_resource_variables(graph: Graph) -> Graph:
+    """The graph, with values in its variables of TensorFlow 1."""
+    if any(op.type in REFERENCE_VARIABLES and VALUE in op.attrs for op in graph):
+        remove_unused(graph)
+        use_resource_variables(graph, _dictionary(graph))
+        drop_colocations(graph)
+        for op in graph:
+            if op.type == "VarHandleOp":  # those were of the value
+                op.attrs.pop("_output_shapes", None)
+    return graph
 
 
 def _serialize(graph: Graph) -> bytes:

@@ -228,7 +228,7 @@ def _repeats(array: Array, values: int) -> bool:
     """Whether the first `values` elements and the last of them repeated are all."""
     if values == array.size or (values == 1 and not any(array.strides)):
         return True
-    last = array.reshape(-1)[values - 1] if values else array.dtype.type()
+    last = array.reshape(-1)[values - 1] if values else array.dtype.type(0)
     rest = array.reshape(-1)[values:]
     if array.dtype.hasobject:
         return all(each == (last or b"") for each in rest)

@@ -53,7 +53,8 @@ def read_single_file(path: str | Path) -> dict[str, Tensor]:
         part = _read_slice(value, saved.get("data", (0, 0)), dtype, shape, extents)
         parts.setdefault(name, []).append((extents, part))
     return {
-        name: _whole(name, parts.get(name, []), *types[name], who) for name in types
+        name: _join_parts(name, parts.get(name, []), *kind, who)
+        for name, kind in types.items()
     }
 
 
@@ -79,7 +80,7 @@ def _read_slice(
     return read_tensor(MessageFile(memoryview(raw)), (0, len(raw)))[0]
 
 
-def _whole(
+def _join_parts(
     name: str,
     parts: list[tuple[Sequence[Extent], Tensor]],
     dtype: DType,

@@ -27,18 +27,18 @@ def slice_key(name: str, extents: Sequence[Extent]) -> bytes:
     text = name.encode()
     out = bytearray(b"\0")
     out += b"".join(_ESCAPES.get(byte, bytes([byte])) for byte in text) + b"\0\1"
-    out += _number(len(extents))
+    out += _encode_number(len(extents))
     for start, length in extents:
-        out += _signed(start) + _signed(length)
+        out += _encode_signed(start) + _encode_signed(length)
     return bytes(out)
 
 
-def _number(value: int) -> bytes:
+def _encode_number(value: int) -> bytes:
     size = -(-value.bit_length() // 8)
     return bytes([size]) + value.to_bytes(size, "big")
 
 
-def _signed(value: int) -> bytes:
+def _encode_signed(value: int) -> bytes:
     bits = (~value if value < 0 else value).bit_length()
     size = bits // 7 + 1
     if size == 1:

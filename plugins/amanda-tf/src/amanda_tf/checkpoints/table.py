@@ -56,7 +56,7 @@ class Table:
             *unused, at = self._handle(self.data, start, start + 40)
             position, size, _ = self._handle(self.data, at, start + 40)
         except FormatError as error:
-            raise self._located(error, start) from error
+            raise self._error_at(error, start) from error
         for _ in self._block(*unused):  # only checked
             pass
         last = b""
@@ -64,7 +64,7 @@ class Table:
             at, length, _ = self._handle(handle, 0, len(handle))
             for key, value in self._block(at, length):
                 if key < last:
-                    raise self._located(FormatError("its keys are not sorted"), at)
+                    raise self._error_at(FormatError("its keys are not sorted"), at)
                 last = key
                 yield key, value
 
@@ -77,7 +77,7 @@ class Table:
     def _block(self, position: int, size: int) -> Iterator[Row]:
         end = position + size
         if end + _TRAILER > len(self.data) - _FOOTER:
-            raise self._located(
+            raise self._error_at(
                 FormatError(
                     "a block reaches beyond the end of the file",
                     expected=f"{size + _TRAILER} bytes",
@@ -96,9 +96,9 @@ class Table:
                 raise FormatError("a block of an unknown compression", got=kind)
             yield from _rows(content)
         except FormatError as error:
-            raise self._located(error, position) from error
+            raise self._error_at(error, position) from error
 
-    def _located(self, error: FormatError, position: int) -> FormatError:
+    def _error_at(self, error: FormatError, position: int) -> FormatError:
         found = locate_error(error, f"byte {position}")
         found.who = self.who
         return found

@@ -56,7 +56,9 @@ def apply_choices(graph: Graph, choices: Choices) -> Graph:
         _keep_signature(graph, choices.signature)
     elif choices.inputs is not None or choices.outputs is not None:
         sides = [
-            None if names is None else {_plain(n): value_of(graph, n) for n in names}
+            None
+            if names is None
+            else {_name_of_tensor(n): value_of(graph, n) for n in names}
             for names in (choices.inputs, choices.outputs)
         ]
         graph.attrs.pop(SAVED_RECORDS.key, None)
@@ -70,7 +72,7 @@ def apply_choices(graph: Graph, choices: Choices) -> Graph:
     return freeze_variables(graph) if choices.freezes else graph
 
 
-def _plain(text: str) -> str:
+def _name_of_tensor(text: str) -> str:
     """The name of an input or output for a tensor name: `x` for `x:0`."""
     return text.removesuffix(":0")
 

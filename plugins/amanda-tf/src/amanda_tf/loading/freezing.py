@@ -5,7 +5,7 @@ from __future__ import annotations
 from amanda.errors import FormatError
 from amanda.graph import Graph, Op
 from amanda.tensors import Tensor
-from amanda_tf.loading.interface import remove_placeholders
+from amanda_tf.loading.interface import drop_colocations, remove_placeholders
 from amanda_tf.notes import VALUE
 
 __all__ = ["freeze_variables"]
@@ -40,6 +40,7 @@ def freeze_variables(graph: Graph) -> Graph:
             copy.remove_entry(name)
     remove_unused(copy)
     remove_placeholders(copy)
+    drop_colocations(copy)
     bodies_to_functions(copy)
     return copy
 

@@ -13,7 +13,7 @@ from amanda.errors import FormatError, UsageError
 from amanda.formatkit import FileRecords, dict_of, is_message, of_class
 from amanda.graph import Entry, Graph, Op, OutputPort
 from amanda.types import DType, Shape, TensorType
-from amanda_tf.messages import GRAPH_RECORDS, NODE_RECORDS
+from amanda_tf.messages import GRAPH_RECORDS, NODE_RECORDS, SAVED_RECORDS
 from amanda_tf.notes import CONTROL_OUTPUT
 from amanda_tf.references import Spelling, parse_reference
 
@@ -21,8 +21,10 @@ __all__ = [
     "PLACEHOLDER_RECORDS",
     "add_results",
     "cut_graph",
+    "drop_colocations",
     "expose_entry",
     "expose_placeholders",
+    "forget_files",
     "parameter_node",
     "placeholder_type",
     "reference_to",
@@ -30,6 +32,7 @@ __all__ = [
     "value_of",
 ]
 
+_COLOCATION: Final = "_class"
 _KINDS: Final = ("Placeholder", "PlaceholderV2")
 _NO_RESULTS: Final = ("NoOp", "Assert", "ControlTrigger")
 _TEXT: Final = of_class(str)
@@ -47,6 +50,15 @@ PLACEHOLDER_RECORDS: Final = FileRecords(
 def parameter_node(port: OutputPort) -> str:
     """The name of the node of a parameter of a root graph."""
     return PLACEHOLDER_RECORDS.of(port).get("name") or port.name or ""
+
+
+def forget_files(graph: Graph) -> None:
+    """Drop from a graph what its files had beside it: its names are free to change."""
+    for key in (GRAPH_RECORDS.key, SAVED_RECORDS.key):
+        graph.attrs.pop(key, None)
+    for port in graph.parameters:
+        if port.has_attrs:
+            port.attrs.pop(PLACEHOLDER_RECORDS.key, None)
 
 
 def placeholder_type(op: Op) -> TensorType | None:
@@ -166,6 +178,17 @@ def cut_graph(
     for port in reversed(graph.parameters):
         if not port.is_used and port.name not in (inputs or ()):
             graph.remove_parameter(port.index)
+    drop_colocations(graph)
+
+
+def drop_colocations(graph: Graph) -> None:
+    """Drop from attributes that ops be placed where ops are that the graph lacks."""
+    for op in graph:
+        places = op.attrs.get(_COLOCATION) if op.has_attrs else None
+        if isinstance(places, list):
+            names = [str(each).removeprefix("loc:@") for each in places]
+            if not all(name in graph for name in names):
+                del op.attrs[_COLOCATION]
 
 
 def remove_placeholders(graph: Graph) -> None:

@@ -28,8 +28,8 @@ from amanda_tf.derived_attributes import add_derived_attributes
 from amanda_tf.effects import has_effects
 from amanda_tf.function_library import bodies_to_functions
 from amanda_tf.loading.interface import (
-    PLACEHOLDER_RECORDS,
     add_results,
+    forget_files,
     remove_placeholders,
 )
 from amanda_tf.mapping.arrays.stacked_array import is_open_type
@@ -40,7 +40,7 @@ from amanda_tf.mapping.tables.table_content import note_table_contents
 from amanda_tf.mapping.unused_ops import remove_unused
 from amanda_tf.mapping.variables.reference_variables import use_resource_variables
 from amanda_tf.mapping.variables.resources import resolve_resources
-from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS, SAVED_RECORDS
+from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS
 from amanda_tf.notes import CONTROL_OUTPUT
 
 __all__ = ["TensorFlowSide", "tensorflow_side"]
@@ -89,11 +89,7 @@ class TensorFlowSide(PlainSide):
         if GRAPH_RECORDS.key not in copy.attrs:  # of a text form, say
             dictionary: Any = namespace(self.name, assume=True)
             cast_attributes(copy, dictionary)
-        for key in (GRAPH_RECORDS.key, SAVED_RECORDS.key):
-            copy.attrs.pop(key, None)
-        for port in copy.parameters:
-            if port.has_attrs:
-                port.attrs.pop(PLACEHOLDER_RECORDS.key, None)
+        forget_files(copy)
         has_entries = bool(copy.entries)
         if copy.results:  # those of one signature, or of the caller's choice
             for name in list(copy.entries):
