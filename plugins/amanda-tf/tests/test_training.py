@@ -51,6 +51,9 @@ MODELS = {
 }  # fmt: skip
 
 
+ON_JAX = ("sparse RMSprop", "momentum", "Adam", "AdamW")
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_five_steps(name):
     keras.utils.set_random_seed(1)
@@ -75,7 +78,8 @@ def test_five_steps(name):
     specs = tf.TensorSpec(x.shape, x.dtype), tf.TensorSpec(y.shape, y.dtype)
     concrete = tf.function(step).get_concrete_function(*specs)
     hub = amanda.convert(amanda.load(concrete), "std")
-    runs = [amanda.compile(hub, backend) for backend in ("numpy", "jax")]
+    backends = ("numpy", "jax") if name in ON_JAX else ("numpy",)
+    runs = [amanda.compile(hub, backend) for backend in backends]
     for _ in range(5):
         expected = concrete(tf.constant(x), tf.constant(y))["loss"].numpy()
         for run in runs:

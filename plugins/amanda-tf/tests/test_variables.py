@@ -300,3 +300,13 @@ def test_variables_of_the_hub_are_those_of_tensorflow():
     assert run.state["w"].tolist() == [[0, 0], [0, 0]]
     run.state.reset("w")
     np.testing.assert_array_equal(run.state["w"], matrix(2, 2))
+
+
+def test_slices_are_assigned():
+    w = tf.Variable(matrix(4, 3), name="w")
+
+    def build(x):
+        w[1:3, ::2].assign(x)
+        return w.read_value()
+
+    check(build, [matrix(2, 2, seed=3)])

@@ -14,7 +14,7 @@ from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import RefType, Shape, TensorType
 from amanda_std import ops
-from amanda_tf.mapping.shapes.read_indexing import READ as READ_INDEXING
+from amanda_tf.mapping.shapes.read_indexing import read_strided_slice_update
 from amanda_tf.mapping.shapes.read_shapes import READ as READ_SHAPES
 from amanda_tf.mapping.variables.resources import variable_key
 from amanda_tf.notes import VALUE
@@ -138,13 +138,8 @@ def read_strided_slice_assign(
     handle: Any, begin: Any, end: Any, strides: Any, value: Any, **masks: Any
 ) -> Any:
     x = read_value(handle)
-    update = READ_SHAPES.get("TensorStridedSliceUpdate") or READ_INDEXING.get(
-        "TensorStridedSliceUpdate"
-    )
-    if update is None:
-        raise Decline("TensorStridedSliceUpdate is not mapped")
     masks.pop("dtype", None)
-    assign(handle, update(x, begin, end, strides, value, **masks))
+    assign(handle, read_strided_slice_update(x, begin, end, strides, value, **masks))
     return ()
 
 
