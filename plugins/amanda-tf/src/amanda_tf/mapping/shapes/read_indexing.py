@@ -20,7 +20,7 @@ from amanda_std.mappings import (
 )
 from amanda_tf.mapping.shapes.read_shapes import read_strided_slice
 
-__all__ = ["READ"]
+__all__ = ["READ", "read_strided_slice_update"]
 
 
 def read_gather(x: Any, indices: Any, *, validate_indices: bool = True) -> Any:  # noqa: ARG001
