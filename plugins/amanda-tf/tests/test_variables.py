@@ -234,6 +234,17 @@ def session_graph(build, *feeds):
     return read, runs
 
 
+def test_values_of_variables_are_no_losses():
+    def build(x):
+        return (x * v1.get_variable("w", initializer=matrix(2), use_resource=True),)
+
+    graph, _ = session_graph(build, matrix(2))
+    graph.ops["w"].attrs["x-origin"] = "a note that no mapping reads"
+    plan = amanda.plan(graph, "std")
+    [lost] = [loss for report in plan.reports for loss in report.losses]
+    assert "x-origin" in lost
+
+
 @pytest.mark.parametrize("is_resource", [False, True], ids=["reference", "resource"])
 def test_training_of_tensorflow_1(is_resource):
     def build(x):

@@ -290,7 +290,8 @@ def _run_step(
             got=done.graph.namespace,
         )
     if keep_foreign or not done.report.gaps:
-        done.report.losses += find_lost_attributes(graph, done.graph)
+        read = getattr(mapper, "consumed_notes", ())
+        done.report.losses += find_lost_attributes(graph, done.graph, read)
     return done
 
 

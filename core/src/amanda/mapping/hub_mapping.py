@@ -17,7 +17,7 @@ every mapping to the hub needs besides is done here:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.resources import files
@@ -75,7 +75,8 @@ class HubMapping(RuleMapping):
     On the way back, `definitions` replace hub ops, by type, before the hub's own
     definitions are tried; one may raise Decline to leave an op as it is. `layout` is
     that of the framework's data, such as `NC*`, if it has only one: hub ops of another
-    layout are converted to it first.
+    layout are converted to it first. `consumed_notes` are free notes of ops that the
+    mapping reads, such as the values of variables: they are not reported as lost.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class HubMapping(RuleMapping):
         hub: str = HUB,
         definitions: Overrides | None = None,
         layout: str | None = None,
+        consumed_notes: Sequence[str] = (),
     ) -> None:
         rules = partial(discover_rules, name, framework, hub, package)
         super().__init__(self.framework_side, self._hub_side, rules)
@@ -95,6 +97,7 @@ class HubMapping(RuleMapping):
         self.hub = hub
         self.definitions = definitions or {}
         self.layout = layout
+        self.consumed_notes = tuple(consumed_notes)
         self._side = side
         self._sides: dict[tuple[str, Any], Side] = {}
         """Sides to write, by version and domains; a factory may return one for many."""

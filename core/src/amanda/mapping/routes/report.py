@@ -196,14 +196,16 @@ def _rule_stub(
     return known[gap.type]
 
 
-def find_lost_attributes(source: Graph, target: Graph) -> tuple[str, ...]:
+def find_lost_attributes(
+    source: Graph, target: Graph, consumed: Sequence[str] = ()
+) -> tuple[str, ...]:
     """The attributes of graphs, ports and edges, and the free notes of ops, that a
     conversion dropped.
 
     Ops are compared by name and provenance. Records of file formats, whose names have a
-    colon, belong to the file.
+    colon, belong to the file. Notes in `consumed` are read by the mapping.
     """
-    wanted = list(_find_attributes(source))
+    wanted = [row for row in _find_attributes(source) if row[2] not in consumed]
     if not wanted:
         return ()
     found = Counter(

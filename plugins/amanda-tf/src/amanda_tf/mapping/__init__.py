@@ -16,6 +16,7 @@ from __future__ import annotations
 from amanda.mapping import HubMapping
 from amanda_tf.mapping.control.write_control import DEFINITIONS
 from amanda_tf.mapping.side import tensorflow_side
+from amanda_tf.notes import STATE_NOTES
 
 __all__ = ["MAPPING"]
 
@@ -25,5 +26,6 @@ MAPPING = HubMapping(
     side=tensorflow_side,
     package=__name__,
     definitions=DEFINITIONS,
+    consumed_notes=STATE_NOTES,
 )
 """The entry `tensorflow-std` of `amanda.mappings`."""
