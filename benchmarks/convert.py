@@ -1,0 +1,91 @@
+"""Keras applications to ONNX, by Amanda and by tf2onnx, side by side.
+
+    python benchmarks/convert.py [TF2ONNX_PYTHON [FOLDER [NAME ...]]]
+
+TF2ONNX_PYTHON is the Python of an environment with tf2onnx and TensorFlow, which do not
+share one with newer packages; without it only Amanda is measured. FOLDER keeps the
+SavedModels and results. Each conversion is a process of its own; `in process` is without
+imports and start. Prints the numbers of nodes and the largest difference of the results
+in onnxruntime from TensorFlow's. Exits with 1 where that of Amanda is above 1e-4.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+NAMES = ("ResNet50", "MobileNetV3Large", "EfficientNetV2B0", "ConvNeXtTiny")
+TOLERANCE = 1e-4
+AMANDA = """
+import sys, time, amanda
+import amanda_tf.format, amanda_tf.mapping, amanda_onnx.format, amanda_onnx.mapping
+start = time.perf_counter()
+hub = amanda.convert(amanda.load(sys.argv[1]), "std")
+for name in ("fold", "channels_first", "fold_norms", "simplify", "share", "drop"):
+    amanda.improve(hub, name)
+amanda.save(amanda.convert(hub, "onnx@18"), sys.argv[2])
+print(time.perf_counter() - start)
+"""
+TF2ONNX = """
+import sys, time, tensorflow, tf2onnx.convert
+start = time.perf_counter()
+sys.argv[1:] = ["--saved-model", sys.argv[1], "--output", sys.argv[2], "--opset", "18"]
+tf2onnx.convert.main()
+print(time.perf_counter() - start)
+"""
+
+
+def convert(python: str, code: str, source: Path, target: Path) -> tuple[float, float]:
+    """Convert in a new process; the seconds in it, and with its start."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        [python, "-c", code, str(source), str(target)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return float(done.stdout.split()[-1]), time.perf_counter() - start
+
+
+def result_of(model: Path, folder: Path) -> tuple[int, float]:
+    """The number of nodes, and the largest difference from TensorFlow's result."""
+    import numpy as np
+    import onnx
+    import onnxruntime
+
+    session: Any = onnxruntime.InferenceSession(str(model))
+    x, y = np.load(folder / "x.npy"), np.load(folder / "y.npy")
+    [found] = session.run(None, {session.get_inputs()[0].name: x})
+    nodes = onnx.load(model, load_external_data=False).graph.node
+    return len(nodes), float(np.abs(found - y).max())
+
+
+def main(python: str, root: Path, names: tuple[str, ...]) -> int:
+    """Print a table; 1 if a result differs."""
+    missing = [name for name in names if not (root / name / "y.npy").is_file()]
+    if missing:
+        make = [sys.executable, str(HERE / "_make_applications.py"), str(root)]
+        subprocess.run([*make, *missing], check=True)
+    worst = 0.0
+    print(f"{'model':18}{'by':9}{'in process':>11}{'process':>9}{'nodes':>7}  error")
+    for name in names:
+        folder = root / name
+        tools = [("amanda", sys.executable, AMANDA), ("tf2onnx", python, TF2ONNX)]
+        for tool, runs, code in tools if python else tools[:1]:
+            target = folder / f"{tool}.onnx"
+            inside, whole = convert(runs, code, folder / "saved_model", target)
+            nodes, error = result_of(target, folder)
+            worst = max(worst, error if tool == "amanda" else 0.0)
+            times = f"{inside:10.2f}s{whole:8.2f}s"
+            print(f"{name:18}{tool:9}{times}{nodes:7}  {error:.1e}", flush=True)
+    return int(not worst <= TOLERANCE)
+
+
+if __name__ == "__main__":
+    peer, *others = [*sys.argv[1:], ""][: max(1, len(sys.argv) - 1)]
+    with tempfile.TemporaryDirectory() as temporary:
+        chosen = Path(others[0]) if others else Path(temporary)
+        sys.exit(main(peer, chosen, tuple(others[1:]) or NAMES))
