@@ -16,9 +16,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ["KERAS_BACKEND"] = "tensorflow"
 
-import keras
+import keras  # type: ignore[import-untyped]
 import numpy as np
-import tensorflow as tf
+import tensorflow as tf  # type: ignore[import-untyped]
 
 
 def make(name: str, folder: Path) -> None:

@@ -4,7 +4,7 @@
 
 TF2ONNX_PYTHON is the Python of an environment with tf2onnx and TensorFlow, which do not
 share one with newer packages; without it only Amanda is measured. FOLDER keeps the
-SavedModels and results. Each conversion is a process of its own; `in process` is without
+SavedModels and results. Each conversion is a process of its own; `in process`: without
 imports and start. Prints the numbers of nodes and the largest difference of the results
 in onnxruntime from TensorFlow's. Exits with 1 where that of Amanda is above 1e-4.
 """
