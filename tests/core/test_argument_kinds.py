@@ -56,7 +56,26 @@ PLUGIN_FACES = (
     ),
 )
 OF_EACH_OP = "the library calls it for each op it adds; users call the op itself"
+OF_EACH_MAPPED_OP = (
+    "mapping functions call it for each op, with the values that they are given"
+)
 EXEMPT = {
+    **{
+        f"amanda_std.mappings.{name}": OF_EACH_MAPPED_OP
+        for name in (
+            "cast_to",
+            "expect",
+            "known_content",
+            "known_or_value",
+            "known_scalar",
+            "rank_of",
+            "required_content",
+            "required_integer",
+            "scalar_like",
+            "static_value",
+            "tensor_type_of",
+        )
+    },
     **{
         f"{face}.Operation.{name}": OF_EACH_OP
         for face in ("amanda_std", "amanda_std.backends", "amanda_std.mappings")

@@ -86,7 +86,7 @@ def frozen_graphs() -> list[FrozenGraph]:
             "the frozen graphs of TensorFlow are not here",
             expected=f"{_FILE} in the folder of {_VARIABLE}",
             got=f"{_VARIABLE}={os.environ.get(_VARIABLE, '')}",
-            hint="set it, or choose other cases: --kind function",
+            hint="set it, or `amanda scoreboard tensorflow --kind function`",
         )
     with tarfile.open(file) as archive:
         files: dict[str, bytes] = {

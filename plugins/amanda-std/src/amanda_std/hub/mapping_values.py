@@ -111,7 +111,10 @@ def static_value(value: Any) -> Any:
     if isinstance(value, OutputPort):
         tensor = constant_of(value)
         return None if tensor is None else tensor.tolist()
-    return np.asarray(value, "int64").tolist()
+    try:
+        return np.asarray(value, "int64").tolist()
+    except OverflowError as error:
+        raise Decline("a shape argument beyond int64", got=value) from error
 
 
 def scalar_like(value: Any, like: Any) -> Tensor:
