@@ -206,6 +206,18 @@ def test_numbers_of_constants_raise_no_warnings():
     amanda.compile(graph, "numpy")
 
 
+def test_shapes_with_a_common_shape_beyond_memory_are_a_gap():
+    graph = amanda.Graph("amanda/std/1")
+    a, b = (
+        graph.parameter(f"float32[{s}]")
+        for s in ("1, 1099511627776", "549755813888, 1")
+    )
+    flag = graph.parameter("bool[]")
+    graph.result(graph.add("where", [flag, a, b]).output)
+    with pytest.raises(ConversionError, match="no common shape"):
+        amanda.convert(graph, "amanda/onnx/8")
+
+
 def test_a_body_that_an_op_does_not_have_is_a_gap():
     """Also where the mapping function takes all attributes by keyword."""
     graph = graph_of("TreeEnsembleClassifier", [[1, 2]], (), 2, domain="ai.onnx.ml")

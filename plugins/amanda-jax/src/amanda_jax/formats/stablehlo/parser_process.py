@@ -14,7 +14,7 @@ import amanda
 from amanda.errors import AmandaError, FormatError, LimitError
 from amanda_jax.formats.stablehlo.isolated_parser import GRAPH, GROWTH, PROGRAM, TEXT
 
-_MEMORY: Final = 768 << 20
+_MEMORY: Final = 512 << 20
 _MEMORY_PER_BYTE: Final = 40
 _SECONDS: Final = 4
 """Processor time; some damaged artifacts are parsed without end."""

@@ -94,7 +94,10 @@ def _static_shapes(*xs: Any) -> list[tuple[int, ...]]:
     if not all(shape.is_static for shape in shapes):
         raise Undecided("the shapes are dynamic")
     static = [tuple(map(int, shape)) for shape in shapes]
-    return [*static, np.broadcast_shapes(*static)]
+    try:
+        return [*static, np.broadcast_shapes(*static)]
+    except ValueError as error:  # also for more elements than memory can hold
+        raise Decline(f"no common shape: {error}") from error
 
 
 def _broadcast(o: Any, *xs: Any) -> list[Any]:
