@@ -26,7 +26,9 @@ import sys, time, amanda
 import amanda_tf.format, amanda_tf.mapping, amanda_onnx.format, amanda_onnx.mapping
 start = time.perf_counter()
 hub = amanda.convert(amanda.load(sys.argv[1]), "std")
-for name in ("fold", "channels_first", "fold_norms", "simplify", "share", "drop"):
+norms = ("fold", "fold_norms") * 3  # scale, offset and bias of a layer
+rest = ("fold", "channels_first", "fold", "simplify", "share", "drop")
+for name in (*norms, *rest):
     amanda.improve(hub, name)
 amanda.save(amanda.convert(hub, "onnx@18"), sys.argv[2])
 print(time.perf_counter() - start)

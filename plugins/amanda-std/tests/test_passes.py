@@ -181,6 +181,19 @@ def test_drop_keeps_what_is_marked():
     assert kinds(graph) == ["exp"]
 
 
+def test_drop_removes_constants_that_others_wait_for():
+    """A constant has no effect; another op that is waited for stays."""
+    graph = trace(lambda x: ops.relu(x), [X])
+    with tracing(graph):
+        waited_for = ops.exp(graph.parameters[0])
+    relu = graph.results[0].op
+    constant = graph.constant(np.zeros(2))
+    graph.control(constant, relu)
+    graph.control(waited_for.port.op, relu)
+    assert drop(graph) == 1
+    assert sorted(kinds(graph)) == ["exp", "relu"]
+
+
 # -- gradients -------------------------------------------------------------------
 
 

@@ -14,6 +14,8 @@ What none of these can hold, such as a tensor of handles, is
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
+from functools import lru_cache
 from typing import Any, Final
 
 from amanda.errors import FormatError
@@ -33,10 +35,27 @@ __all__ = ["attribute_chunks", "read_attribute"]
 
 PLACEHOLDER: Final = "tensorflow:placeholder"
 RAW: Final = "tensorflow:raw"
+_SMALL: Final = 64
+"""The most bytes of an attribute whose value is remembered."""
 
 
 def read_attribute(file: MessageFile, span: Span) -> tuple[Any, dict[str, Any]]:
     """A value, and how it was written where `attribute_chunks` would do otherwise."""
+    if span[1] - span[0] > _SMALL:
+        return _read_attribute(file, span)
+    value, facts = _read_small(bytes(file.data[span[0] : span[1]]))
+    if isinstance(value, Tensor):  # it stays in its file
+        return _read_attribute(file, span)
+    return deepcopy(value) if isinstance(value, list | dict) else value, dict(facts)
+
+
+@lru_cache(1 << 12)
+def _read_small(raw: bytes) -> tuple[Any, dict[str, Any]]:
+    """A value from its bytes: most attributes have one of few values."""
+    return _read_attribute(MessageFile(memoryview(raw)), (0, len(raw)))
+
+
+def _read_attribute(file: MessageFile, span: Span) -> tuple[Any, dict[str, Any]]:
     fields = SCHEMA.read("AttrValue", file.data, *span)
     if not fields:
         return None, {}

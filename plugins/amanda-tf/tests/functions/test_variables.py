@@ -234,6 +234,20 @@ def session_graph(build, *feeds):
     return read, runs
 
 
+def test_frozen_variables_order_nothing():
+    """The results of a tf.function wait for every read, by a NoOp."""
+    module = tf.Module()
+    module.w, module.b = tf.Variable(matrix(3, 2)), tf.Variable(matrix(2))
+    function = tf.function(lambda x: x @ module.w + module.b)
+    x = matrix(4, 3)
+    graph = amanda.load(function, args=(tf.TensorSpec(x.shape, x.dtype),))
+    assert any(op.control_inputs for part in graph.graphs() for op in part)
+    hub = amanda.convert(graph, "std")
+    assert not list(hub.control_edges)
+    [y] = amanda.run(hub, [x], backend="numpy").values()
+    np.testing.assert_allclose(y, function(x), rtol=1e-6)
+
+
 def test_values_of_variables_are_no_losses():
     def build(x):
         return (x * v1.get_variable("w", initializer=matrix(2), use_resource=True),)

@@ -39,6 +39,12 @@ class StdNamespace:
 
         return entry(find(op_type))
 
+    def get(self, op_type: str) -> OpDef | None:
+        """The definition of an op; None if there is no such op."""
+        from amanda_std.ops import OPS, find
+
+        return entry(find(op_type)) if op_type in OPS else None
+
     def __iter__(self) -> Iterator[str]:
         from amanda_std.ops import OPS
 

@@ -12,7 +12,7 @@ def drop(graph: Graph) -> int:
     """Remove the ops that no result needs, in all graphs inside; returns how many.
 
     Ops that are marked to be kept, named by an entry, or waited for by a control
-    edge stay."""
+    edge stay; nothing waits for a constant."""
     return sum(drop_ops(part, part) for part in reversed(list(graph.graphs())))
 
 
@@ -29,7 +29,9 @@ def drop_ops(graph: Graph, ops: Iterable[Op]) -> int:
 
 
 def _is_needed(op: Op, pinned: set[OutputPort], sinks: set[Op]) -> bool:
-    if op.control_outputs or op in sinks or not op.outputs or has_effects(op):
+    if op in sinks or not op.outputs or has_effects(op):
+        return True
+    if op.control_outputs and not op.is_constant:
         return True
     return any(
         port.user_ops or port in pinned or KEEP in port.marks for port in op.outputs

@@ -105,6 +105,7 @@ class TensorFlowSide(PlainSide):
         structure_control_flow(copy)
         remove_unused(copy)
         resolve_resources(copy)
+        remove_redundant_order(copy)
         placeholders_to_parameters(copy)
         return copy
 
@@ -155,6 +156,20 @@ def remove_no_ops(graph: Graph) -> None:
             if op.type in ("NoOp", "ControlTrigger") and op.own_namespace is None:
                 _order_around(part, op)
                 part.remove(op)
+
+
+def remove_redundant_order(graph: Graph) -> None:
+    """Remove control edges that order nothing: those of constants, such as frozen
+    variables, which have no effect, and those beside an edge of data."""
+    for part in graph.graphs():
+        for op in part:
+            if op.is_constant:
+                _order_around(part, op)
+            for then in op.control_outputs:
+                if op.is_constant or any(v and v.op is op for v in then.inputs):
+                    part.uncontrol(op, then)
+            for first in op.control_inputs if op.is_constant else ():
+                part.uncontrol(first, op)
 
 
 def _order_around(graph: Graph, op: Op) -> None:

@@ -34,6 +34,7 @@ def expand_functions(graph: Graph) -> Graph:
     """A copy without a library: calls are inlined, other functions are bodies."""
     if not graph.functions:
         return graph
+    _remove_unused_functions(graph)
     own = graph.functions
     expect_bounded_calls(graph, lambda op: _functions_named_by(op, own))
     copy = graph.clone()
@@ -52,6 +53,21 @@ def expand_functions(graph: Graph) -> Graph:
         return library.get(named.name)
 
     return inline_functions(copy, callee, _specialize)
+
+
+def _remove_unused_functions(graph: Graph) -> None:
+    """Remove the functions that no op of the root graph needs."""
+    needed: set[Graph] = set()
+    waiting: list[Graph] = [graph]
+    while waiting:
+        for op in waiting.pop().walk():
+            for function in _functions_named_by(op, graph.functions):
+                if function not in needed:
+                    needed.add(function)
+                    waiting.append(function)
+    for name, function in list(graph.functions.items()):
+        if function not in needed:
+            graph.remove_function(name)
 
 
 def _specialize(op: Op, function: Graph) -> Graph:
