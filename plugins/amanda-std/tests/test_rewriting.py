@@ -556,3 +556,28 @@ def test_sink_meets_the_result():
     assert sink(graph) == 1
     drop(graph)
     assert kinds(graph) == ["tanh", "transpose"]
+
+
+def test_a_computed_shape_with_one_unknown_dim_is_constant(run):
+    def function(x):
+        rows = ops.dim(x, axis=0) * ops.dim(x, axis=1)
+        return ops.reshape(x, ops.stack(rows, np.asarray(4), axis=0))
+
+    graph = trace(function, [parse_type("float32[n, 3, 4]")])
+    x = random(2, 3, 4)
+    before = run(graph, x)
+    apply_passes(graph, [simplify, drop])
+    assert kinds(graph) == ["constant", "reshape"] or kinds(graph) == ["reshape"]
+    np.testing.assert_array_equal(run(graph, x)[0], before[0])
+    assert run(graph, random(0, 3, 4))[0].shape == (0, 4)
+
+
+def test_a_computed_shape_with_a_zero_stays(run):
+    """-1 would be ambiguous."""
+
+    def function(x):
+        return ops.reshape(x, ops.stack(ops.dim(x, axis=0), np.asarray(0), axis=0))
+
+    graph = trace(function, [parse_type("float32[n, 0]")])
+    apply_passes(graph, [simplify, drop])
+    assert run(graph, random(2, 0))[0].shape == (2, 0)

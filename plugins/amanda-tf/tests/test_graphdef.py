@@ -459,3 +459,24 @@ def test_a_nested_graph_is_refused_with_the_way_out(tmp_path: Path) -> None:
     graph.add_graph(Graph(name="block"))
     with pytest.raises(FormatError, match=r"'block'.*improve\(graph, \"inline\"\)"):
         written(graph, tmp_path)
+
+
+def test_control_inputs_of_functions_may_be_arguments(tmp_path: Path) -> None:
+    """As gradient functions of TensorFlow have them; they order nothing."""
+    text = """
+    node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+    node { name: "y" op: "twice" input: "x" }
+    library { function {
+      signature { name: "twice" input_arg { name: "a" type: DT_FLOAT }
+                  output_arg { name: "b" type: DT_FLOAT } }
+      node_def { name: "sum" op: "AddV2" input: "a" input: "a" input: "^a"
+                 attr { key: "T" value { type: DT_FLOAT } } }
+      ret { key: "b" value: "sum:z:0" } } }
+    """
+    (tmp_path / "graph.pbtxt").write_text(text)
+    graph = amanda.load(tmp_path / "graph.pbtxt")
+    amanda.save(graph, tmp_path / "again.pbtxt")
+    assert '"^a"' in (tmp_path / "again.pbtxt").read_text()
+    graph.result(graph.ops["y"].output)
+    [y] = amanda.run(amanda.convert(graph, "std"), [3.0], backend="numpy").values()
+    assert y == 6

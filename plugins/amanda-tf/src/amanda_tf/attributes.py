@@ -14,7 +14,6 @@ What none of these can hold, such as a tensor of handles, is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from functools import lru_cache
 from typing import Any, Final
 
@@ -46,7 +45,7 @@ def read_attribute(file: MessageFile, span: Span) -> tuple[Any, dict[str, Any]]:
     value, facts = _read_small(bytes(file.data[span[0] : span[1]]))
     if isinstance(value, Tensor):  # it stays in its file
         return _read_attribute(file, span)
-    return deepcopy(value) if isinstance(value, list | dict) else value, dict(facts)
+    return value.copy() if isinstance(value, list | dict) else value, dict(facts)
 
 
 @lru_cache(1 << 12)

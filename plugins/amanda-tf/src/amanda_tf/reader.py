@@ -157,7 +157,7 @@ class GraphReader:
         op = self.ops[node["name"]]
         inputs = node.get("input", [])
         for text in inputs:
-            if text.startswith("^"):
+            if text.startswith("^") and text[1:] not in self.parameters:
                 first = self._op(text[1:], f"{op.name!r}")
                 if not op.feedback and first not in op.control_inputs:
                     self.graph.control(first, op)

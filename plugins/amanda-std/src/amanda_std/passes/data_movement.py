@@ -114,15 +114,27 @@ def _merge_transposes(first: Op, order: tuple[int, ...]) -> Any:
 
 
 def _reshape(x: Any, shape: Any, *, copy_zero: bool) -> Any:
-    """Remove a reshape to the same shape; skip the first of two.
+    """Remove a reshape to the same shape; skip the first of two; replace a computed
+    shape of which at most one dim is unknown.
 
     If the second copies a dim of the first one's result, both stay."""
-    if _is_shape_of(x, _result_shape("reshape", x, shape, copy_zero=copy_zero)):
+    found = _result_shape("reshape", x, shape, copy_zero=copy_zero)
+    if _is_shape_of(x, found):
         return x
+    if isinstance(shape, Value) and (dims := _with_one_inferred(found)):
+        return ops.reshape(x, dims)
     if copy_zero:
         raise Decline("it may copy a dim of what it reads")
     first = _producer(x, "reshape")
     return ops.reshape(first_producer(first), shape)
+
+
+def _with_one_inferred(shape: Shape) -> list[int] | None:
+    """The dims with -1 for the only unknown one; None where that is ambiguous."""
+    if not shape.has_rank:
+        return None
+    dims = [int(dim) if isinstance(dim, int) else -1 for dim in shape]
+    return dims if dims.count(-1) <= 1 and 0 not in dims else None
 
 
 def _astype(x: Any, *, dtype: Any) -> Any:

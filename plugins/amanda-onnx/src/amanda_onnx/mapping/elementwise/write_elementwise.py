@@ -31,6 +31,11 @@ def write_expm1(o: Any, x: Any) -> Any:
     return o.Sub(o.Exp(x), scalar_like(1, x))
 
 
+def write_erfc(o: Any, x: Any) -> Any:
+    """As in the definition; results near 0 have the absolute precision of 1."""
+    return o.Sub(scalar_like(1, x), o.Erf(x))
+
+
 def write_clip(o: Any, x: Any, low: Any = None, high: Any = None) -> Any:
     for bound in (low, high):
         shape = None if bound is None else tensor_type_of(bound).shape
@@ -53,5 +58,6 @@ WRITE: dict[str, Any] = {
     "log2": write_log2,
     "log1p": write_log1p,
     "expm1": write_expm1,
+    "erfc": write_erfc,
     "clip": write_clip,
 }
