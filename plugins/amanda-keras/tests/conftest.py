@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 
 os.environ.setdefault("KERAS_BACKEND", "numpy")  # the oracle: NumPy, by Keras
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if "torch" in sys.modules and sys.modules["torch"] is None:
+    del sys.modules["torch"]  # SciPy looks for torch.Tensor in whatever is there
 
 
 def randomize(model: Any, seed: int = 0) -> Any:
