@@ -30,7 +30,7 @@ from tools.dists import Dist, dists, install  # noqa: E402  the package of this 
 
 LARGE = {
     "torch": ("torch", "torchvision", "transformers", "onnxscript", "triton"),
-    "tensorflow": ("tensorflow",),
+    "tensorflow": ("tensorflow", "keras"),  # tf.keras
     "keras": ("keras", "tensorflow"),  # its default backend
     "openvino": ("openvino",),
 }

@@ -11,7 +11,7 @@ __all__ = ["decompress_snappy"]
 def decompress_snappy(data: memoryview, limit: int) -> bytes:
     """The content of a compressed block of at most `limit` bytes.
 
-    >>> decompress_snappy(memoryview(bytes([7, 4, 97, 98, 13, 2])), 100)
+    >>> decompress_snappy(memoryview(bytes([7, 4, 97, 98, 5, 2])), 100)
     b'abababa'
     """
     size, at = decode_varint(data, 0, len(data))
