@@ -480,3 +480,13 @@ def test_control_inputs_of_functions_may_be_arguments(tmp_path: Path) -> None:
     graph.result(graph.ops["y"].output)
     [y] = amanda.run(amanda.convert(graph, "std"), [3.0], backend="numpy").values()
     assert y == 6
+
+
+def test_the_place_of_an_error_in_a_small_attribute_is_that_of_the_file() -> None:
+    shape = field(7, field(2, b"\x0a\xff"))  # the size of a dim beyond its message
+    entry = field(5, field(1, b"shape") + field(2, shape))
+    node = field(1, b"x" * 100) + field(2, b"Placeholder") + entry
+    with pytest.raises(FormatError) as caught:
+        Format().read(field(1, node))
+    place = int(str(caught.value.where).split()[-1])
+    assert place > 100

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from amanda.errors import FormatError
+from amanda.errors import AmandaError, FormatError
 from amanda.formatkit import UNKNOWN_FIELDS, MessageChunks, MessageFile, Span
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, Shape, Sym
@@ -42,8 +42,9 @@ def read_attribute(file: MessageFile, span: Span) -> tuple[Any, dict[str, Any]]:
     """A value, and how it was written where `attribute_chunks` would do otherwise."""
     if span[1] - span[0] > _SMALL:
         return _read_attribute(file, span)
-    value, facts = _read_small(bytes(file.data[span[0] : span[1]]))
-    if isinstance(value, Tensor):  # it stays in its file
+    try:
+        value, facts = _read_small(bytes(file.data[span[0] : span[1]]))
+    except AmandaError:  # again, for the place of the error in the file
         return _read_attribute(file, span)
     return value.copy() if isinstance(value, list | dict) else value, dict(facts)
 
