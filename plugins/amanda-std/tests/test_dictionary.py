@@ -32,8 +32,10 @@ def test_every_operation_has_an_entry_that_reads_back(std: Dictionary) -> None:
         assert entry.doc == OPS[entry.name].doc
 
 
-def test_every_input_and_output_is_documented(std: Dictionary) -> None:
+def test_every_port_and_attribute_is_documented(std: Dictionary) -> None:
     for entry in std.values():
+        attrs = [a.name for a in entry.attrs if not entry.docs.get(f"attr {a.name}")]
+        assert attrs == [], entry.name
         ports = (*entry.inputs, *entry.outputs)
         assert [p.name for p in ports if not p.doc] == [], entry.name
     assert std["softmax"].outputs[0].doc == OPS["softmax"].doc
