@@ -1,0 +1,1 @@
+"""PyTorch for Amanda. Its entry points stand in pyproject.toml."""
