@@ -15,6 +15,7 @@ WEIGHT = np.sin(np.arange(12, dtype="float32")).reshape(3, 4)
 X = np.linspace(-2, 2, 6, dtype="float32").reshape(2, 3)
 IMAGE = np.cos(np.arange(2 * 3 * 8 * 6, dtype="float32")).reshape(2, 3, 8, 6)
 KERNEL = np.sin(np.arange(4 * 3 * 3 * 3, dtype="float32")).reshape(4, 3, 3, 3)
+SQUARE = np.float32([[0, 2, 1, 3], [4, 1, 0, 1], [1, 5, 2, 2], [3, 1, 1, 7]])
 N = np.int32([[5, -7, 3], [2, 9, -1]])
 
 
@@ -127,6 +128,26 @@ FUNCTIONS = {
     ),
     "loops": (looped, X),
     "choices": (chosen, X),
+    "scattered": (
+        lambda x: (x.at[0].add(1.5), x.at[jnp.array([1, 1, 9]), :2].add(x[0, 0]),
+                   x.at[:, jnp.array([0, 2, 0])].subtract(2.0), x.at[1].multiply(3.0),
+                   x.at[jnp.array([0, 0])].max(0.25), x.at[1, 1:].min(-0.5),
+                   jax.grad(lambda x: (x[jnp.array([1, 0, 1])] ** 2).sum())(x)),
+        X,
+    ),
+    "solved": (
+        lambda x: (jnp.linalg.solve(SQUARE[:3, :3], x.T), jnp.linalg.inv(SQUARE),
+                   *jnp.linalg.slogdet(SQUARE * x[0, 0]), jnp.linalg.det(SQUARE),
+                   *lax.linalg.lu(SQUARE[:, :2] + x[0, 0]), *lax.linalg.lu(SQUARE[:3]),
+                   lax.linalg.lu_pivots_to_permutation(jnp.int32([2, 2, 3]), 4)),
+        X,
+    ),
+    "gradients of windows": (
+        lambda x: (jax.grad(lambda v: (pooled(v)[0] ** 2).sum())(x),
+                   jax.jvp(lambda v: pooled(v)[0], (x,), (x * x,))[1],
+                   jax.grad(lambda v: pooled(jnp.round(v))[0].sum())(x)),
+        IMAGE,
+    ),
     "a gradient": (jax.grad(lambda x: jnp.sum(jnp.tanh(x @ WEIGHT) ** 2)), X),
 }  # fmt: skip
 

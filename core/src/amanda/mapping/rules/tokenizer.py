@@ -14,7 +14,7 @@ __all__ = ["MAX_TEXT", "NAME", "Token", "tokenize_rules"]
 MAX_TEXT: Final = 8 << 20
 _MAX_DIGITS: Final = 80
 
-_NAME = r"[A-Za-z_][A-Za-z0-9_]* (?: (?:::|\.) [A-Za-z0-9_]+ )*"
+_NAME = r"[A-Za-z_][A-Za-z0-9_]* (?: (?: (?:::|\.) | -(?=[A-Za-z]) ) [A-Za-z0-9_]+ )*"
 NAME = re.compile(_NAME, re.VERBOSE)
 _TOKEN = re.compile(
     rf"""

@@ -120,6 +120,8 @@ def _add_equations(
     for equation in closed.jaxpr.eqns:
         inputs = [value(atom) for atom in equation.invars]
         inner = equation.params.get(_CALLS.get(equation.primitive.name, ""))
+        if equation.primitive.name == "custom_linear_solve":
+            inner, inputs = _solve_call(equation.params, inputs)
         if inner is not None:
             program = (
                 inner if isinstance(inner, core.ClosedJaxpr) else _as_closed(inner)
@@ -130,6 +132,17 @@ def _add_equations(
             results = _add_op(graph, equation, inputs)
         values.update(zip(equation.outvars, results, strict=True))
     return [value(atom) for atom in closed.jaxpr.outvars]
+
+
+def _solve_call(params: Any, inputs: list[OutputPort]) -> tuple[Any, list[OutputPort]]:
+    """The jaxpr that solves the equations, with its constants and right sides."""
+    lengths = params["const_lengths"]
+    first = lengths.matvec + lengths.vecmat
+    right_sides = inputs[sum(lengths) :]
+    return params["jaxprs"].solve, [
+        *inputs[first : first + lengths.solve],
+        *right_sides,
+    ]
 
 
 def _as_closed(jaxpr: Any) -> Any:

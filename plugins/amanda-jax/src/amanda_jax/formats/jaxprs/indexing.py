@@ -115,11 +115,12 @@ def _permute(x: Any, order: Sequence[int]) -> Any:
 def scatter(
     x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any,
     indices_are_sorted: Any = None, unique_indices: Any = None,
-    update_jaxpr: Any = None, update_consts: Any = None,
+    update_jaxpr: Any = None, update_consts: Any = None, reduction: str = "none",
 ) -> Any:  # fmt: skip
     """Write windows; those that are not inside are left out, unless `mode` clips."""
     del indices_are_sorted, unique_indices, update_consts
-    expect(update_jaxpr is None, "elements are updated by a function")
+    is_function = update_jaxpr is not None and reduction == "none"
+    expect(not is_function, "elements are updated by a function")
     numbers = dimension_numbers
     dims = list(x.type.shape)
     window_axes = list(numbers["update_window_dims"])
@@ -141,8 +142,29 @@ def scatter(
     if mode != "CLIP":
         positions = windows.choose(positions, outside)
         flat = ops.pad(flat, [(0, 1)])
-    made = ops.scatter_elements(flat, ops.reshape(positions, [-1]), row, axis=0)
+    made = ops.scatter_elements(
+        flat, ops.reshape(positions, [-1]), row, axis=0, reduction=reduction
+    )
     return ops.reshape(ops.slice(made, [0], [count], [0]), dims)
 
 
-READ: Final[dict[str, Callable[..., Any]]] = {"gather": gather, "scatter": scatter}
+def _scatter_by(reduction: str) -> Callable[..., Any]:
+    def read(x: Any, indices: Any, updates: Any, **parameters: Any) -> Any:
+        return scatter(x, indices, updates, reduction=reduction, **parameters)
+
+    return read
+
+
+def scatter_subtract(x: Any, indices: Any, updates: Any, **parameters: Any) -> Any:
+    return scatter(x, indices, -updates, reduction="add", **parameters)
+
+
+READ: Final[dict[str, Callable[..., Any]]] = {
+    "gather": gather,
+    "scatter": scatter,
+    "scatter-add": _scatter_by("add"),
+    "scatter-sub": scatter_subtract,
+    "scatter-mul": _scatter_by("mul"),
+    "scatter-max": _scatter_by("max"),
+    "scatter-min": _scatter_by("min"),
+}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from amanda_jax.formats.jaxprs.shapes import expect
 from amanda_std import ops
 
@@ -50,6 +52,50 @@ def eigh(
     return vectors, values
 
 
+def lu(x: Any) -> Any:
+    """The factors in one matrix, LAPACK's pivots, and the permutation of the rows."""
+    expect(x.ndim == 2, "a batch of matrices")
+    factors, permutation = ops.lu(x)
+    rows, columns = (int(dim) for dim in x.type.shape)
+    return (
+        factors,
+        _pivots(permutation, min(rows, columns)),
+        ops.astype(permutation, dtype="int32"),
+    )
+
+
+def _pivots(permutation: Any, count: int) -> Any:
+    """For each step, the row that it exchanges its own row with."""
+    rows = ops.arange(0, permutation.type.shape[0])
+
+    def exchange(step: Any, order: Any, target: Any) -> Any:
+        """One exchange, after which the row `target` is at its place."""
+        other = ops.argmax(ops.astype(ops.equal(order, target), dtype="int32"), 0)
+        own = ops.gather(order, step, 0)
+        moved = ops.where(ops.equal(rows, other), own, order)
+        placed = ops.where(ops.equal(rows, step), target, moved)
+        return step + 1, placed, other
+
+    targets = ops.slice(permutation, [0], [count], [0])
+    *_, pivots = ops.scan(exchange, None, np.int64(0), rows, targets, carried=2)
+    return ops.astype(pivots, dtype="int32")
+
+
+def lu_pivots_to_permutation(pivots: Any, *, permutation_size: int) -> Any:
+    """The order of the rows after the exchanges."""
+    expect(pivots.ndim == 1, "pivots of a batch of matrices")
+    rows = ops.arange(0, permutation_size)
+
+    def exchange(step: Any, order: Any, pivot: Any) -> Any:
+        own, other = ops.gather(order, step, 0), ops.gather(order, pivot, 0)
+        moved = ops.where(ops.equal(rows, pivot), own, order)
+        return step + 1, ops.where(ops.equal(rows, step), other, moved)
+
+    wide = ops.astype(pivots, dtype="int64")
+    _, order = ops.scan(exchange, None, np.int64(0), rows, wide, carried=2)
+    return ops.astype(order, dtype="int32")
+
+
 def triangular_solve(
     a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool,
     conjugate_a: bool, unit_diagonal: bool,
@@ -77,5 +123,7 @@ READ: Final[dict[str, Callable[..., Any]]] = {
     "qr": qr,
     "svd": svd,
     "eigh": eigh,
+    "lu": lu,
+    "lu_pivots_to_permutation": lu_pivots_to_permutation,
     "triangular_solve": triangular_solve,
 }

@@ -7,6 +7,8 @@ from math import prod
 from string import ascii_lowercase
 from typing import Any, Final
 
+import numpy as np
+
 from amanda_jax.formats.jaxprs.shapes import expect, interleave
 from amanda_std import ops
 from amanda_std.backends import inverse_permutation
@@ -144,13 +146,86 @@ def _min_pool(x: Any, **attributes: Any) -> Any:
     return -ops.max_pool(-x, **attributes)
 
 
+def select_and_scatter_add(
+    source: Any, x: Any, *, select_prim: Any, window_dimensions: Any,
+    window_strides: Any, padding: Any,
+) -> Any:  # fmt: skip
+    """The gradient of max pooling: each window's value at its first largest element."""
+    order, x = _channels_first(x, window_dimensions, window_strides, padding)
+    x = _comparable(x, select_prim)
+    indices = _indices_of_maxima(
+        x, order, window_dimensions, window_strides, padding, None
+    )
+    zeros = ops.reshape(ops.zeros_like(x), [-1])
+    values = ops.reshape(_permute(source, order), [-1])
+    total = ops.scatter_elements(
+        zeros, ops.reshape(indices, [-1]), values, axis=0, reduction="add"
+    )
+    shaped = ops.reshape(total, list(x.type.shape))
+    return _permute(shaped, inverse_permutation(order))
+
+
+def select_and_gather_add(
+    source: Any, x: Any, *, select_prim: Any, window_dimensions: Any,
+    window_strides: Any, padding: Any, base_dilation: Any, window_dilation: Any,
+) -> Any:  # fmt: skip
+    """The elements of `source` where the windows of x have their first largest one."""
+    expect(all(d == 1 for d in base_dilation), "the data is dilated")
+    order, x = _channels_first(x, window_dimensions, window_strides, padding)
+    x = _comparable(x, select_prim)
+    indices = _indices_of_maxima(
+        x, order, window_dimensions, window_strides, padding, window_dilation
+    )
+    values = ops.reshape(_permute(source, order), [-1])
+    found = ops.gather(values, indices, 0)
+    return _permute(found, inverse_permutation(order))
+
+
+def _comparable(x: Any, comparison: str) -> Any:
+    """What has its maxima where a window of x selects an element."""
+    expect(comparison in ("ge", "le"), f"windows select by {comparison}")
+    return x if comparison == "ge" else -x
+
+
+def _channels_first(x: Any, *windows: Any) -> tuple[tuple[int, ...], Any]:
+    """The permutation to NC*, and the permuted data."""
+    channels = _channel_axis(*windows)
+    others = (axis for axis in range(1, x.ndim) if axis != channels)
+    order = (0, channels, *others)
+    return order, _permute(x, order)
+
+
+def _indices_of_maxima(
+    x: Any, order: Sequence[int], window: Any, strides: Any, padding: Any,
+    dilations: Any,
+) -> Any:  # fmt: skip
+    spatial = order[2:]
+    return ops.max_pool_with_indices(
+        x,
+        window=tuple(window[axis] for axis in spatial),
+        strides=tuple(strides[axis] for axis in spatial),
+        padding=tuple(tuple(padding[axis]) for axis in spatial),
+        dilations=None if dilations is None else tuple(dilations[i] for i in spatial),
+        whole_tensor=True,
+    )[1]
+
+
 # -- conditionals and loops -----------------------------------------------------------
 
 
-def cond(index: Any, *xs: Any, branches0: Any, **others: Any) -> Any:
+def cond(
+    index: Any, *xs: Any, branches0: Any, branches_platforms: Any = None, **others: Any
+) -> Any:
     """An index beyond the last selects the last branch; a negative one the first."""
+    del branches_platforms  # the index is that of a branch for any platform
     bodies = [branches0, *(others[f"branches{i}"] for i in range(1, len(others) + 1))]
     return ops.case(ops.maximum(index, 0), bodies, *xs)
+
+
+def platform_index(*, platforms: Any) -> Any:
+    """The number of the branch that is for any platform."""
+    expect(None in platforms, f"only for the platforms {platforms}")
+    return np.int32(list(platforms).index(None))
 
 
 def scan(
@@ -217,7 +292,10 @@ READ: Final[dict[str, Callable[..., Any]]] = {
     "reduce_window_max": _windows(ops.max_pool),
     "reduce_window_min": _windows(_min_pool),
     "reduce_window_sum": _windows(_sum_pool),
+    "select_and_gather_add": select_and_gather_add,
+    "select_and_scatter_add": select_and_scatter_add,
     "cond": cond,
+    "platform_index": platform_index,
     "scan": scan,
     "while": while_,
 }
