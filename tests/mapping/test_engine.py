@@ -414,6 +414,44 @@ def test_control_edges_come_along():
     assert len(edges) == 5
 
 
+class WithBodyTypes(PlainSide):
+    """Bodies get the type of their op's input, and later another one of rank 2."""
+
+    def parameter_types(self, op, inputs):
+        return inputs
+
+    def wider_parameter_types(self, op, inputs, bodies):
+        known = [port.type for body in bodies.values() for port in body.parameters]
+        if all(type.shape.rank == 2 for type in known):
+            return None
+        return [parse_type("float32[?, 4]")]
+
+
+def test_bodies_are_mapped_again_with_wider_types():
+    plain = toys()
+
+    def side(name):
+        return WithBodyTypes(name, a_side(name).signature)
+
+    mapping = RuleMapping(side, b_side, plain.rules)
+    graph = Graph("toy/a/12")
+    x = graph.parameter(parse_type("float32[2, 3, 4]"), name="x")
+    bodies = {key: Graph(outer=graph, name=key) for key in ("then", "else")}
+    for body in bodies.values():
+        value = body.parameter(name="v")
+        value = body.add("Softmax", [value], {"axis": 1}, name="soft").output
+        inner = Graph(outer=body)
+        inner.result(inner.add("Relu", [value], name="relu").output)
+        nested = body.add("If", [value], bodies={"then": inner, "else": inner.clone()})
+        body.result(nested.output)
+    graph.result(graph.add("If", [x], name="if", bodies=bodies).output, "y")
+    choose = there(graph, mapping).graph["if"]
+    for body in choose.bodies.values():
+        assert str(body.parameters[0].type) == "float32[?, 4]"
+        assert body["soft"].attrs == {"axes": [1]}
+        assert [op.type for op in body.walk()] == ["soft", "choose", "relu", "relu"]
+
+
 def test_bodies_and_captures():
     graph = Graph("toy/a/12", name="g")
     x = graph.parameter(parse_type("float32[2, 3, 4]"), name="x")

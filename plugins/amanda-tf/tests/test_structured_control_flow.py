@@ -152,15 +152,71 @@ def test_calls_of_functions():
     assert not hub.functions
 
 
-def test_a_loop_whose_variable_grows_is_declined():
+def test_a_loop_whose_variable_grows(is_v2):
     def build(x):
         return tf.while_loop(
             lambda a: tf.size(a) < 9, lambda a: tf.concat([a, a], 0), [x],
             shape_invariants=[tf.TensorShape([None])],
         )  # fmt: skip
 
-    with pytest.raises(amanda.AmandaError, match="changes its shape"):
-        check(build, np.ones(2, "f"))
+    check(build, np.ones(2, "f"), v2=is_v2)
+
+
+def test_arrays_that_grow_in_nested_loops(is_v2):
+    def build(n, x):
+        def inner(j, array):
+            array = array.write(array.size(), x[0] * tf.cast(j, "float32"))
+            return j + 1, array
+
+        def outer(i, array):
+            return i + 1, tf.while_loop(lambda j, _: j < i, inner, (0, array))[1]
+
+        start = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=(3,))
+        array = tf.while_loop(lambda i, _: i < n, outer, (0, start))[1]
+        return array.stack(), array.size()
+
+    for n in (1, 4):
+        check(build, np.int32(n), np.arange(6, dtype="f").reshape(2, 3), v2=is_v2)
+
+
+def test_arrays_of_elements_of_several_shapes(is_v2):
+    def build(x):
+        array = tf.TensorArray(tf.float32, 2, infer_shape=False, clear_after_read=False)
+        array = array.write(0, x[:1]).write(1, x)
+        return array.concat(), array.read(1) * 2.0
+
+    check(build, np.arange(6, dtype="f").reshape(3, 2), v2=is_v2)
+
+
+def test_lowered_control_flow():
+    """Case as TensorFlow's optimizer lowers it, in a function of two branches more."""
+    from tensorflow.python.framework import convert_to_constants
+
+    def call(i, x):
+        def loop():
+            step = lambda j, a: (j + 1, a * 2.0)  # noqa: E731
+            return tf.while_loop(lambda j, _: j < i, step, (0, x))[1]
+
+        def choose():
+            return tf.switch_case(i, [lambda: x + 1.0, lambda: -x, loop])
+
+        return tf.cond(i < 8, lambda: (choose(), x), lambda: (x, -x))
+
+    v1.enable_control_flow_v2()
+    specs = [tf.TensorSpec([], tf.int32, "i"), tf.TensorSpec([3], name="x")]
+    function = tf.function(call, autograph=False, input_signature=specs)
+    frozen = convert_to_constants.convert_variables_to_constants_v2(
+        function.get_concrete_function(), lower_control_flow=True
+    )
+    data = frozen.graph.as_graph_def()
+    assert {"_SwitchN", "Switch", "Enter"} <= {node.op for node in data.node}
+    hub = amanda.convert(amanda.load(data.SerializeToString(), "tensorflow"), "std")
+    assert {"if", "case", "while"} <= types(hub)
+    run, x = amanda.compile(hub, "numpy"), np.arange(3, dtype="f")
+    for i in (-1, 0, 1, 2, 5, 9):
+        found = list(run({"i": np.int32(i), "x": x}).values())
+        expected = function(np.int32(i), x)
+        assert all(np.array_equal(*pair) for pair in zip(found, expected, strict=True))
 
 
 def graph_with(*nodes):

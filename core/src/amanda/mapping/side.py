@@ -53,6 +53,8 @@ class Side(Protocol):
       own; None where it is not of this side
     - `imports`: the domains and versions that graphs of this side import
     - `parameter_types(op, inputs)`: the types of the parameters of an op's bodies
+    - `wider_parameter_types(op, inputs, bodies)`: other types of these parameters where
+      the results of the mapped bodies do not fit; the bodies are then mapped again
     - `infer(op)`: add inferred types to the results of an op that was copied
     - `holds(namespace)`: whether its graphs may have ops of this namespace, which are
       then copied

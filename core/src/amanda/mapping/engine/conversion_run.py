@@ -12,6 +12,7 @@ from typing import Any
 from amanda.argument_checks import without_checks
 from amanda.errors import AmandaError, InternalError, PluginBrokenError, Undecided
 from amanda.graph import CORE, Graph, Op, OutputPort, Parameter, Provenance
+from amanda.mapping.engine.body_types import BodyTypes
 from amanda.mapping.engine.carry import (
     carry_attributes,
     copy_body,
@@ -45,7 +46,6 @@ from amanda.mapping.routes.report import (
 )
 from amanda.mapping.routes.route import GapMet
 from amanda.mapping.side import Decline, answer_question, constant_of
-from amanda.types import TensorType
 
 __all__ = ["ConversionRun"]
 
@@ -88,6 +88,7 @@ class ConversionRun:
         self.made: dict[OutputPort, OutputPort] = {}
         self._bodies: dict[Graph, Graph] = {}
         self._graphs: dict[Graph, Graph] = {}
+        self._body_types = BodyTypes(program.source, self.made)
         self._deferred: dict[Op, CoverEntry] = {}
         self._failed: set[Op] = set()
         self._incomplete: set[Op] = set()  # graphs with a result that depends on a gap
@@ -152,7 +153,7 @@ class ConversionRun:
         entries, deferred = frame.cover.entries, self._deferred
         while frame.at < len(entries):
             entry = entries[frame.at]
-            if not entry.is_flat and (inner := self._unmapped_graphs(entry)):
+            if not entry.is_flat and (inner := self._next_graphs(entry)):
                 return inner
             frame.at += 1
             if deferred:
@@ -168,26 +169,29 @@ class ConversionRun:
         if target is None:
             target = start_graph(source, self.made, None, outer)
             self._bodies[source] = target
-            self._add_parameter_types(source, target)
+            self._body_types.add(source, target)
         self._graphs[source] = target
         cover = Cover(self.program, source, self._pinned)
         self._deferred.update(cover.deferred)
         return _GraphFrame(source, target, cover)
 
-    def _add_parameter_types(self, source: Graph, target: Graph) -> None:
-        """Add types to parameters of a body, by the op that holds it."""
-        tell = getattr(self.program.source, "parameter_types", None)
-        op = source.holder
-        if tell is None or op is None:
-            return
-        inputs = [v if v is None else self.made.get(v, v).type for v in op.inputs]
-        types = tell(op, inputs)
-        for parameter, type in zip(target.parameters, types, strict=False):
-            known = parameter.type
-            if known is None or (
-                isinstance(known, TensorType) and known.dtype.kind == "unknown"
-            ):
-                parameter.type = type
+    def _next_graphs(self, entry: CoverEntry) -> list[Graph]:
+        """The nested graphs that must be mapped before this op, or mapped again."""
+        found, op = self._unmapped_graphs(entry), entry.op
+        if found or not self._body_types.widen(op, self._bodies):
+            return found
+        bodies = list(op.bodies.values())
+        for body in bodies:
+            self._drop_unheld(body)
+            inside = list(body.walk())
+            graphs = {body, *(g for o in inside for g in o.bodies.values())}
+            self._bodies = {b: g for b, g in self._bodies.items() if b not in graphs}
+            self._incomplete -= graphs
+            self._failed.difference_update(inside)
+            self._unmapped = [u for u in self._unmapped if u.op.graph not in graphs]
+            for port in (port for o in inside for port in o.outputs):
+                self.made.pop(port, None)
+        return bodies
 
     def _unmapped_graphs(self, entry: CoverEntry) -> list[Graph]:
         """The nested graphs that must be mapped before this op."""

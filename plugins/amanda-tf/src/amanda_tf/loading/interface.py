@@ -27,6 +27,7 @@ __all__ = [
     "forget_files",
     "parameter_node",
     "placeholder_type",
+    "is_left_by_lowering",
     "reference_to",
     "remove_placeholders",
     "value_of",
@@ -76,9 +77,17 @@ def add_results(graph: Graph) -> None:
     if graph.results or graph.entries or has_effects:
         return
     for op in graph:
-        if op.type not in _NO_RESULTS and not any(p.users for p in op.outputs):
+        is_other = op.type in _NO_RESULTS or _is_pivot(op) or is_left_by_lowering(op)
+        if not is_other and not any(p.users for p in op.outputs):
             for port in op.outputs:
                 graph.result(port, reference_to(port))
+
+
+def _is_pivot(op: Op) -> bool:
+    """Whether the ops of a branch wait for an op, whose value nothing uses."""
+    source = op.inputs[0] if op.inputs else None
+    is_branch = source is not None and source.op.type in ("Switch", "_SwitchN")
+    return op.type == "Identity" and is_branch and bool(op.control_outputs)
 
 
 def reference_to(port: OutputPort) -> str:
@@ -92,8 +101,15 @@ def _can_be_parameter(op: Op) -> bool:
         op.type in _KINDS
         and op.own_namespace is None
         and not op.control_inputs
+        and not is_left_by_lowering(op)
         and isinstance(op.attrs.get("dtype"), DType)
     )
+
+
+def is_left_by_lowering(op: Op) -> bool:
+    """Whether TensorFlow added a placeholder while it lowered loops, and left it."""
+    name = op.name or ""
+    return name.startswith("unused_control_flow_input") and not op.output.users
 
 
 def expose_placeholders(graph: Graph, names: Mapping[Op, str] | None = None) -> None:

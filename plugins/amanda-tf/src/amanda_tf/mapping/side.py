@@ -32,8 +32,8 @@ from amanda_tf.loading.interface import (
     forget_files,
     remove_placeholders,
 )
-from amanda_tf.mapping.arrays.stacked_array import is_open_type
 from amanda_tf.mapping.control.function_bodies import expand_functions
+from amanda_tf.mapping.control.loop_types import LOOPS, variable_type, wider_loop_types
 from amanda_tf.mapping.control.structured_control_flow import structure_control_flow
 from amanda_tf.mapping.placeholders import placeholders_to_parameters
 from amanda_tf.mapping.tables.table_content import note_table_contents
@@ -81,7 +81,13 @@ class TensorFlowSide(PlainSide):
             if not isinstance(first, TensorType):
                 return [None, None]
             return [TensorType(first.dtype, [])] * 2
-        return [_variable_type(type) for type in inputs]
+        return [variable_type(type) for type in inputs]
+
+    def wider_parameter_types(
+        self, op: Op, inputs: Sequence[Type | None], bodies: Mapping[str, Graph]
+    ) -> Sequence[Type | None] | None:
+        """Types of a loop's variables that fit the results of its body, too."""
+        return wider_loop_types(op, inputs, bodies) if op.type in LOOPS else None
 
     def prepare(self, graph: Graph) -> Graph:
         """A copy to be read, with parameters and results."""
@@ -133,14 +139,6 @@ def expect_tensors(graph: Graph) -> None:
                 "TensorFlow has no such values", who=str(port), got=port.type,
                 expected="tensors as inputs and results",
             )  # fmt: skip
-
-
-def _variable_type(type: Type | None) -> Type | None:
-    """The type of a loop's variable: not the content that its initial value has."""
-    if not isinstance(type, TensorType):
-        return type
-    is_known = type.shape.has_rank and not is_open_type(type)
-    return TensorType(type.dtype, type.shape if is_known else None)
 
 
 def drop_file_records(op: Op) -> None:

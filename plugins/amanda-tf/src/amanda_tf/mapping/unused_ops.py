@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amanda.graph import Graph, Op, OutputPort
+from amanda_tf.loading.interface import is_left_by_lowering
 from amanda_tf.mapping.placeholders import PLACEHOLDERS
 from amanda_tf.notes import CONTROL_OUTPUT
 
@@ -21,7 +22,8 @@ def remove_unused(graph: Graph) -> None:
     unused = [
         op
         for op in graph
-        if op not in needed and (op.type not in PLACEHOLDERS or op.inputs)
+        if op not in needed
+        and (op.type not in PLACEHOLDERS or op.inputs or is_left_by_lowering(op))
     ]
     for op in unused:
         if op.feedback or op.type in _CYCLIC:

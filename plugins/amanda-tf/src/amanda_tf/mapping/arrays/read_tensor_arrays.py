@@ -20,10 +20,10 @@ from amanda_tf.mapping.arrays.stacked_array import (
     concat_elements,
     empty_array,
     gather_elements,
+    push_element,
     read_element,
     scatter_elements,
     split_elements,
-    with_element_type,
     write_element,
 )
 
@@ -38,9 +38,11 @@ def read_tensor_array(
     return array, array
 
 
-def read_write(handle: Any, at: Any, value: Any, flow: Any) -> Any:
+def read_write(handle: Any, at: Any, value: Any, flow: Any, *, context: Any) -> Any:
     del handle
-    return write_element(flow, at, value)
+    source = context.source.inputs[0]
+    grows = source is not None and bool(source.op.attrs.get("dynamic_size"))
+    return write_element(flow, at, value, grows=grows)
 
 
 def read_read(handle: Any, at: Any, flow: Any, *, dtype: Any) -> Any:
@@ -123,8 +125,12 @@ def read_list_get(array: Any, at: Any, shape: Any, *, element_dtype: Any) -> Any
     return read_element(array, at)
 
 
-def read_list_set(array: Any, at: Any, item: Any, **_unused: Any) -> Any:
-    return write_element(array, at, item)
+def read_list_set(
+    array: Any, at: Any, item: Any, *, element_dtype: Any,
+    resize_if_index_out_of_bounds: bool = False,
+) -> Any:  # fmt: skip
+    del element_dtype
+    return write_element(array, at, item, grows=resize_if_index_out_of_bounds)
 
 
 def read_list_length(array: Any) -> Any:
@@ -133,8 +139,7 @@ def read_list_length(array: Any) -> Any:
 
 def read_list_push(array: Any, item: Any, *, element_dtype: Any) -> Any:
     del element_dtype
-    array = with_element_type(array, item)
-    return ops.concat(array, ops.expand_dims(item, [0]), axis=0)
+    return push_element(array, item)
 
 
 def read_list_pop(array: Any, shape: Any, *, element_dtype: Any) -> Any:

@@ -7,7 +7,7 @@ the first write decides.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from amanda.types import SequenceType, Shape, TensorType
 from amanda_std import ops
 from amanda_std.mappings import expect, known_content, known_scalar, rank_of
 
+_WRITING: Final = ("scatter_nd", "concat")
+"""Ops of the hub whose last input is elements that are added to an array."""
+
 __all__ = [
     "array_length",
     "concat_elements",
@@ -24,13 +27,14 @@ __all__ = [
     "gather_elements",
     "is_open",
     "is_open_type",
-    "with_shape",
-    "written_type",
+    "push_element",
     "read_element",
     "scatter_elements",
     "split_elements",
     "with_element_type",
+    "with_shape",
     "write_element",
+    "written_type",
 ]
 
 
@@ -48,7 +52,7 @@ def empty_array(size: Any, dtype: Any, element_shape: Any) -> Any:
 
 def is_open(array: Any) -> bool:
     """Whether the shape of the elements is not known yet."""
-    return is_open_type(array.type)
+    return isinstance(array.type, TensorType) and is_open_type(array.type)
 
 
 def is_open_type(type: TensorType) -> bool:
@@ -73,28 +77,71 @@ def with_shape(array: Any, shape: Any) -> Any:
 
 
 def written_type(body: Graph, index: int) -> TensorType | None:
-    """The type of the elements that a loop's body writes to its array `index`."""
+    """The type of the elements that a body writes to its array `index`."""
     value, start = body.results[index], body.parameters[index]
     while value is not None and value is not start:
         op = value.op
-        if op.type == "scatter_nd" and op.inputs[2] is not None:
-            rows = op.inputs[2].type
-            if not isinstance(rows, TensorType) or not rows.shape.has_rank:
-                return None
+        rows = op.inputs[-1].type if op.type in _WRITING and op.inputs[-1] else None
+        if isinstance(rows, TensorType) and rows.shape.has_rank:
             return TensorType(rows.dtype, rows.shape.dims[1:])
+        if op.bodies:
+            inner = [written_type(b, value.index) for b in op.bodies.values()
+                     if len(b.results) == len(op.outputs)]  # fmt: skip
+            return next((type for type in inner if type is not None), None)
         value = op.inputs[0] if op.inputs else None
     return None
 
 
-def write_element(array: Any, at: Any, element: Any) -> Any:
-    """The array with another element at a place; it grows where that is beyond."""
+def write_element(array: Any, at: Any, element: Any, *, grows: bool = False) -> Any:
+    """The array with another element at a place.
+
+    It grows where a constant place is beyond its end, others if `grows`. It becomes a
+    sequence where elements differ in shape.
+    """
     array = with_element_type(array, element)
+    if isinstance(array.type, SequenceType) or _differs(array, element):
+        rest = _as_sequence(array)
+        index = ops.astype(at, dtype="int64")
+        rest = ops.sequence_erase(rest, index)
+        return ops.sequence_insert(rest, element, index)
     shape = array.type.shape
     place, size = known_scalar(at), shape.dims[0] if shape.has_rank else None
-    if place is not None and isinstance(size, int) and place >= size:
-        array = ops.pad(array, [[0, int(place) + 1 - size]], None, [0])
+    if place is not None and isinstance(size, int):
+        if place >= size:
+            array = ops.pad(array, [[0, int(place) + 1 - size]], None, [0])
+    elif grows:
+        more = ops.astype(at, dtype="int64") + np.int64(1) - array_length(array)
+        end = ops.reshape(ops.maximum(more, np.int64(0)), [1, 1])
+        array = ops.pad(array, ops.pad(end, [[0, 0], [1, 0]]), None, [0])
     rows = ops.reshape(ops.astype(at, dtype="int64"), [1, 1])
     return ops.scatter_nd(array, rows, ops.expand_dims(element, [0]))
+
+
+def push_element(array: Any, element: Any) -> Any:
+    """The array with one more element at its end."""
+    if isinstance(array.type, SequenceType):
+        return ops.sequence_insert(array, element)
+    array = with_element_type(array, element)
+    if _differs(array, element):
+        return ops.sequence_insert(_as_sequence(array), element)
+    return ops.concat(array, ops.expand_dims(element, [0]), axis=0)
+
+
+def _differs(array: Any, element: Any) -> bool:
+    """Whether an element has another static shape than those of the array."""
+    own, new = array.type.shape, element.type.shape
+    if not (own.has_rank and new.has_rank):
+        return False
+    pairs = zip(own.dims[1:], new.dims, strict=False)
+    return own.rank != new.rank + 1 or any(
+        isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs
+    )
+
+
+def _as_sequence(array: Any) -> Any:
+    if isinstance(array.type, SequenceType):
+        return array
+    return ops.split_to_sequence(array, axis=0, keepdims=False)
 
 
 def read_element(array: Any, at: Any) -> Any:
@@ -113,7 +160,9 @@ def array_length(array: Any) -> Any:
 
 def gather_elements(array: Any, indices: Any) -> Any:
     """Elements stacked, in the order of indices."""
-    if _counts_up(indices, array.type.shape.dims[0]):
+    if isinstance(array.type, SequenceType):
+        array = ops.concat_from_sequence(array, axis=0, new_axis=True)
+    if array.type.shape.has_rank and _counts_up(indices, array.type.shape.dims[0]):
         return ops.identity(array)
     return ops.gather(array, indices, axis=0)
 
@@ -139,7 +188,7 @@ def scatter_elements(array: Any, indices: Any, values: Any) -> Any:
 
 def _counts_up(indices: Any, size: Any) -> bool:
     """Whether indices are 0, 1, ... up to a size."""
-    if not indices.type.shape.has_rank or indices.type.shape.dims != (size,):
+    if Shape([size]).key != indices.type.shape.key:
         return False
     found = known_content(indices)
     if found is not None:
@@ -156,6 +205,10 @@ def _is_plain_range(op: Any) -> bool:
 
 def concat_elements(array: Any) -> tuple[Any, Any]:
     """The elements joined along their first axis, and the length of each."""
+    if isinstance(array.type, SequenceType):
+        lengths = ops.sequence_map(lambda x: ops.dim(x, axis=0), array)[0]
+        stacked = ops.concat_from_sequence(lengths, axis=0, new_axis=True)
+        return ops.concat_from_sequence(array, axis=0), stacked
     expect(rank_of(array) > 1, "elements of an unknown shape")
     dims = array.type.shape.dims
     tail = ops.slice_(ops.shape_of(array), [2], [2**31])

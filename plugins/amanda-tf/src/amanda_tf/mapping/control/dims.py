@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from amanda.mapping import Decline
-from amanda.types import TensorType
+from amanda.types import Sym, TensorType
 from amanda_std import ops
 
 __all__ = ["dims_as_vector"]
@@ -26,6 +26,6 @@ def _dim_value(dim: Any, xs: tuple[Any, ...]) -> Any:
     for x in xs:
         if isinstance(x.type, TensorType) and x.type.shape.has_rank:
             for axis, own in enumerate(x.type.shape.dims):
-                if own == dim:
+                if isinstance(own, Sym) and own.key == dim.key:
                     return ops.dim(x, axis=axis)
     raise Decline(f"the shape of an array's elements: no input has the size {dim}")

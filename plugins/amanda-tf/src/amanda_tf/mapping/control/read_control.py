@@ -9,7 +9,7 @@ import numpy as np
 from amanda.mapping import constant_of
 from amanda.types import TensorType
 from amanda_std import ops
-from amanda_std.mappings import expect, inline_body, known_content
+from amanda_std.mappings import inline_body, known_content
 from amanda_tf.mapping.arrays.stacked_array import is_open, with_shape, written_type
 from amanda_tf.mapping.control.dims import dims_as_vector
 
@@ -68,7 +68,6 @@ def read_while(
     parallel_iterations: int = 10,
 ) -> Any:  # fmt: skip
     del output_shapes, parallel_iterations
-    _expect_same_shapes(body)
     xs = _with_known_elements(xs, body)
     return tuple(
         ops.while_(
@@ -77,23 +76,6 @@ def read_while(
             *xs,
         )
     )
-
-
-def _expect_same_shapes(body: Any) -> None:
-    """Decline loops whose variables change their shape: types in the body are wrong."""
-    for port, value in zip(body.parameters, body.results, strict=True):
-        types = port.type, None if value is None else value.type
-        if not all(isinstance(t, TensorType) and t.shape.has_rank for t in types):
-            continue
-        dims = [t.shape.dims for t in types if isinstance(t, TensorType)]
-        expect(
-            len(dims[0]) == len(dims[1]) and all(map(_may_be_equal, *dims)),
-            f"a variable of the loop changes its shape from {types[0]} to {types[1]}",
-        )
-
-
-def _may_be_equal(a: Any, b: Any) -> bool:
-    return not (isinstance(a, int) and isinstance(b, int)) or a == b
 
 
 def _with_known_elements(xs: tuple[Any, ...], body: Any) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """Control flow of TensorFlow 1 (dataflow of tokens) as ops with bodies.
 
     Switch, Merge                                   StatelessIf
+    _SwitchN, Merge                                 StatelessCase
     Enter, Merge, LoopCond, Switch,                 StatelessWhile
     NextIteration, Exit
 
@@ -20,7 +21,8 @@ from amanda_tf.mapping.unused_ops import remove_unused
 
 __all__ = ["structure_control_flow"]
 
-SWITCH: Final = ("Switch", "RefSwitch")
+SWITCH_N: Final = "_SwitchN"
+SWITCH: Final = ("Switch", "RefSwitch", SWITCH_N)
 MERGE: Final = ("Merge", "RefMerge")
 ENTER: Final = ("Enter", "RefEnter")
 EXIT: Final = ("Exit", "RefExit")
@@ -238,27 +240,30 @@ def _entry(
 
 
 class _Branches(NamedTuple):
-    """A Merge: its predicate, and the regions of its branches: false, true."""
+    """A Merge: its predicate, and the results of its branches: false, true, or by
+    number."""
 
     merge: Op
     predicate: OutputPort
+    is_numbered: bool
     results: list[OutputPort | None]
     sources: set[Op]
     """The ops whose values its branches use."""
 
 
 def _replace_conditionals(graph: Graph) -> bool:
-    groups: dict[OutputPort, list[_Branches]] = {}
+    groups: dict[tuple[OutputPort, int], list[_Branches]] = {}
     for merge in graph:
         if merge.type in MERGE and not _is_loop_start(merge):
             try:
                 found = _branches_of(graph, merge)
             except _NotReadyError:
                 continue
-            group = groups.setdefault(_without_identity(found.predicate), [])
+            key = _without_identity(found.predicate), len(found.results)
+            group = groups.setdefault(key, [])
             if not _depends_on(found.sources, {b.merge for b in group}):
                 group.append(found)
-    for predicate, group in groups.items():
+    for (predicate, _), group in groups.items():
         _replace_conditional(graph, predicate, group)
     return bool(groups)
 
@@ -304,17 +309,18 @@ def _switch_entry(used: dict[int, set[OutputPort]]) -> Callable[[OutputPort], An
 
 def _branches_of(graph: Graph, merge: Op) -> _Branches:
     sides: dict[int, OutputPort | None] = {}
-    predicates: dict[int, set[Any]] = {}
+    predicates: set[OutputPort] = set()
+    switches: set[Op] = set()
     sources: set[Op] = set()
     unknown = []
-    if len(merge.inputs) != 2:
-        raise _NotReadyError
     for value in merge.inputs:
-        used: dict[int, set[Any]] = {}
+        used: dict[int, set[OutputPort]] = {}
         region = _Region(graph, _switch_entry(used))
         region.add([value])
         sources |= {v.op for v in region.memo.values() if v is not None}
-        sources |= {v.op for v in region.memo if v.op.type in SWITCH}
+        passed = {v.op for v in region.memo if v.op.type in SWITCH}
+        sources |= passed
+        switches |= passed
         if not used:
             unknown.append(value)
             continue
@@ -322,23 +328,32 @@ def _branches_of(graph: Graph, merge: Op) -> _Branches:
         if side in sides:
             raise _NotReadyError
         sides[side] = value
-        predicates[side] = used[side]
-    free = [i for i in (0, 1) if i not in sides]
+        predicates |= {_without_identity(p) for p in used[side]}
+    free = [i for i in range(len(merge.inputs)) if i not in sides]
     if len(free) != len(unknown) or len(free) > 1:
         raise _NotReadyError
     sides.update(zip(free, unknown, strict=True))
-    known = [_without_identity(p) for found in predicates.values() for p in found]
-    if len(set(known)) != 1 or merge in sources:
+    if len(predicates) != 1 or merge in sources:
         raise _NotReadyError
-    return _Branches(merge, known[0], [sides[0], sides[1]], sources)
+    results = [sides[i] for i in range(len(sides))]
+    is_numbered = any(op.type == SWITCH_N for op in switches)
+    if not is_numbered and len(results) != 2:
+        raise _NotReadyError
+    return _Branches(merge, predicates.pop(), is_numbered, results, sources)
 
 
 def _replace_conditional(
     graph: Graph, predicate: OutputPort, group: list[_Branches]
 ) -> None:
     indexed = [b.merge for b in group if b.merge.outputs[1].users]
+    type, names = "StatelessIf", ["else_branch", "then_branch"]
+    attrs: dict[str, Any] = {"Tout": []}
+    if group[0].is_numbered:
+        type = "StatelessCase"
+        attrs["branches"] = []
+        names = [f"branches{i}" for i in range(len(group[0].results))]
     bodies = {}
-    for side, name in ((1, "then_branch"), (0, "else_branch")):
+    for side, name in enumerate(names):
         body = Graph(graph.namespace, outer=graph)
         region = _Region(graph, _switch_entry({}))
         results = [b.results[side] for b in group]
@@ -348,12 +363,9 @@ def _replace_conditional(
             body.result(_index_constant(body, side))
         bodies[name] = body
     made = graph.add(
-        "StatelessIf",
-        [predicate],
-        {"Tout": []},
-        bodies=bodies,
+        type, [predicate], attrs, bodies=bodies,
         outputs=len(group) + len(indexed),
-    )
+    )  # fmt: skip
     places = iter(made.outputs[len(group) :])
     for branches, result in zip(group, made.outputs, strict=False):
         merge = branches.merge

@@ -12,6 +12,7 @@ from amanda_std.mappings import (
     Value,
     cast_to,
     expect,
+    known_content,
     known_or_value,
     known_scalar,
     rank_of,
@@ -170,6 +171,11 @@ def read_unravel_index(indices: Any, dims: Any) -> Any:
 def read_list_diff(x: Any, y: Any, *, out_idx: Any = None) -> Any:
     """The elements of x that are not in y, and their indices."""
     expect(rank_of(x) == 1, "a vector is expected")
+    first, second = known_content(x), known_content(y)
+    if first is not None and second is not None:
+        places = [i for i, item in enumerate(first) if item not in second]
+        rest = np.array([first[i] for i in places], x.dtype.numpy)
+        return rest, np.array(places, str(out_idx or "int32"))
     same = ops.equal(ops.expand_dims(x, [1]), ops.expand_dims(y, [0]))
     keep = ops.logical_not(ops.any(same, [1]))
     at = ops.reshape(ops.nonzero(keep), [-1])

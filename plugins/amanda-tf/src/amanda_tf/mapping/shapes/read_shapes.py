@@ -241,7 +241,8 @@ class SlicePlan:
                 start = 0 if step > 0 else _END
             if no_stop:
                 stop = _END if step > 0 else -_END
-        if (start, stop, step) == (0, _END, 1):
+        ends = start, stop
+        if all(isinstance(n, int) for n in ends) and (*ends, step) == (0, _END, 1):
             return
         self.axes.append(axis)
         self.starts.append(start)
