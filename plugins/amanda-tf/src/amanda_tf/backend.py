@@ -104,8 +104,8 @@ def _has_cast(source: str, target: str) -> bool:
     tf = import_tensorflow()
     try:
         value = tf.constant(np.zeros((1,), DType(source).numpy))
-        tf.cast(value, getattr(tf, target))
-    except (tf.errors.OpError, AttributeError, TypeError, ValueError):
+        tf.cast(value, tf.dtypes.as_dtype(target))
+    except (tf.errors.OpError, TypeError, ValueError):
         return False
     return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,13 +13,18 @@ from amanda.types import DType, TensorType
 from amanda_std.mappings import rank_of, static_value
 
 __all__ = [
+    "INT64",
     "as_value",
     "as_vector",
+    "as_wide",
+    "axes_from_start",
     "dims_of",
     "dtype_of",
     "int_tensor",
     "required_static",
 ]
+
+INT64: Final = DType("int64")
 
 
 def dims_of(value: OutputPort) -> tuple[Any, ...]:
@@ -63,3 +68,17 @@ def as_vector(o: Any, value: Any) -> Any:
     if not isinstance(value, OutputPort):
         return int_tensor(np.atleast_1d(np.asarray(value, "int64")))
     return o.Reshape(value, int_tensor([1])) if rank_of(value) == 0 else value
+
+
+def as_wide(o: Any, value: Any) -> Any:
+    """A shape argument as an operand of int64."""
+    if not isinstance(value, OutputPort):
+        return int_tensor(value, "int64")
+    return value if dtype_of(value) == INT64 else o.Cast(value, DstT=INT64)
+
+
+def axes_from_start(o: Any, axes: Any, rank: int) -> Any:
+    """Axes counted from the start, as a vector of int64."""
+    if not isinstance(axes, OutputPort):
+        return int_tensor([axis % rank for axis in np.atleast_1d(axes)], "int64")
+    return o.FloorMod(as_wide(o, as_vector(o, axes)), int_tensor(rank, "int64"))

@@ -32,6 +32,16 @@ def _in_range(o: Any, a: Any, b: Any) -> Any:
     return o.LogicalAnd(o.GreaterEqual(b, scalar_like(0, a)), below)
 
 
+def write_truncated_remainder(o: Any, a: Any, b: Any) -> Any:
+    """Of narrow floats by float32, which holds their remainders exactly."""
+    dtype = dtype_of(a)
+    if dtype.kind != "float" or dtype.bits >= 32:
+        return o.TruncateMod(a, b)
+    wide = DType("float32")
+    y = o.TruncateMod(o.Cast(a, DstT=wide), o.Cast(b, DstT=wide))
+    return o.Cast(y, DstT=dtype)
+
+
 def write_cbrt(o: Any, x: Any) -> Any:
     return o.Mul(o.Sign(x), o.Pow(o.Abs(x), scalar_like(1 / 3, x)))
 
@@ -89,6 +99,7 @@ def write_polygamma(o: Any, n: Any, x: Any) -> Any:
 WRITE: dict[str, Any] = {
     "bitwise_left_shift": write_left_shift,
     "bitwise_right_shift": write_right_shift,
+    "truncated_remainder": write_truncated_remainder,
     "cbrt": write_cbrt,
     "logaddexp": write_logaddexp,
     "signbit": write_signbit,

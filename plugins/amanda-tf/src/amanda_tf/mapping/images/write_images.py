@@ -26,8 +26,14 @@ def write_nms(
     """One op for each batch element and class; rows are (batch, class, box)."""
     batch, classes, count = dims_of(scores)
     boxes, scores = (_as_float32(o, v) for v in (boxes, scores))
-    if centered or not isinstance(batch, int) or not isinstance(classes, int):
-        raise Decline("boxes given by their centers, or numbers that are not static")
+    if not isinstance(batch, int) or not isinstance(classes, int):
+        raise Decline("numbers of images or of classes that are not static")
+    if centered:
+        center, size = o.Split(int_tensor(2), boxes, num_split=2, outputs=2)
+        half = o.Mul(size, Tensor.of(np.float32(0.5)))
+        boxes = o.ConcatV2(
+            o.Sub(center, half), o.AddV2(center, half), int_tensor(2), N=2
+        )
     most = count if limit is None else limit
     if limit is None:
         most = int_tensor(count)

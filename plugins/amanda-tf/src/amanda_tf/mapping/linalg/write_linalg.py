@@ -43,6 +43,18 @@ def write_matmul(o: Any, a: Any, b: Any) -> Any:
     return o.Squeeze(y, squeeze_dims=cut) if cut else y
 
 
+def write_einsum(o: Any, *xs: Any, equation: str) -> Any:
+    """An equation without spaces, and with a result: in numpy's order, if none."""
+    text = equation.replace(" ", "")
+    if "->" not in text:
+        letters = [c for c in text if c.isalpha()]
+        once = sorted(c for c in letters if letters.count(c) == 1)
+        text += "->" + ("..." if "..." in text else "") + "".join(once)
+    if text == "...ii->...i":
+        return o.MatrixDiagPart(*xs)
+    return o.Einsum(*xs, equation=text, N=len(xs))
+
+
 _COMPLEX = {"float32": "complex64", "float64": "complex128"}
 _REAL = {name: real for real, name in _COMPLEX.items()}
 
@@ -51,7 +63,7 @@ def _fourier(name: str) -> Callable[..., Any]:
     """A transform along axes that are moved to the end, one after the other."""
 
     def write(
-        o: Any, x: Any, sizes: Any = None, axes: Any = None, *, norm: str = "backward"
+        o: Any, x: Any, sizes: Any = None, axes: Any = (-1,), *, norm: str = "backward"
     ) -> Any:
         rank, forward = rank_of(x), not name.startswith("I")
         places = _axes(sizes, axes, rank)
@@ -65,8 +77,12 @@ def _fourier(name: str) -> Callable[..., Any]:
             last = (place, size) == order[-1]
             step = name if real and last else name.replace("R", "")
             wanted = size if size is not None else _length(step, shape[place])
+            expect(
+                norm == "backward" or wanted is not None,
+                f"a transform with norm {norm} of an axis of unknown length",
+            )
             x, dtype = _transform(o, step, x, dtype, place, wanted, shape)
-            total *= wanted
+            total *= wanted or 1
         if norm == "backward":
             return x
         power = {"ortho": 0.5, "forward": 1.0}[norm]
@@ -83,31 +99,44 @@ def _axes(sizes: Any, axes: Any, rank: int) -> list[int]:
     return [axis % rank for axis in required_static(axes, "the axes")]
 
 
-def _length(step: str, size: Any) -> int:
-    expect(isinstance(size, int), "a transform of an axis of unknown length")
-    return 2 * (int(size) - 1) if step == "IRFFT" else int(size)
+def _length(step: str, size: Any) -> int | None:
+    """The length of a whole transform; None where it is known at run time only."""
+    if not isinstance(size, int):
+        return None
+    return 2 * (size - 1) if step == "IRFFT" else size
 
 
 def _transform(
-    o: Any, step: str, x: Any, dtype: str, place: int, size: int, shape: list[Any]
-) -> tuple[Any, str]:
+    o: Any, step: str, x: Any, dtype: str, place: int, size: int | None,
+    shape: list[Any],
+) -> tuple[Any, str]:  # fmt: skip
     """One transform along one axis, whose length in `shape` is updated; its dtype."""
     rank, old = len(shape), shape[place]
     order = list(range(rank))
     order[place], order[-1] = order[-1], order[place]
     moved = place != rank - 1
     y = o.Transpose(x, int_tensor(order)) if moved else x
-    y = _resize_last(o, y, rank, old, size // 2 + 1 if step == "IRFFT" else size)
-    shape[place] = size // 2 + 1 if step == "RFFT" else size
+    if size is not None:
+        short = size // 2 + 1
+        y = _resize_last(o, y, rank, old, short if step == "IRFFT" else size)
+        shape[place] = short if step == "RFFT" else size
     if step == "RFFT":
         dtype = _COMPLEX[dtype]
-        y = o.RFFT(y, int_tensor([size]), Tcomplex=DType(dtype))
+        y = o.RFFT(y, _fft_length(o, y, rank, size, 0), Tcomplex=DType(dtype))
     elif step == "IRFFT":
         dtype = _REAL[dtype]
-        y = o.IRFFT(y, int_tensor([size]), Treal=DType(dtype))
+        y = o.IRFFT(y, _fft_length(o, y, rank, size, 1), Treal=DType(dtype))
     else:
         y = o.op(step, y)
     return (o.Transpose(y, int_tensor(order)) if moved else y), dtype
+
+
+def _fft_length(o: Any, y: Any, rank: int, size: int | None, inverse: int) -> Any:
+    """The length of a real transform, as a vector; of a whole one, if unknown."""
+    if size is not None:
+        return int_tensor([size])
+    last = o.Slice(o.Shape(y), int_tensor([rank - 1]), int_tensor([1]))
+    return o.Mul(o.Sub(last, int_tensor([1])), int_tensor([2])) if inverse else last
 
 
 def _resize_last(o: Any, y: Any, rank: int, old: Any, new: int) -> Any:
@@ -126,6 +155,7 @@ WRITE: dict[str, Any] = {
     "eigh": write_eigh,
     "lu": write_lu,
     "matmul": write_matmul,
+    "einsum": write_einsum,
     "fft": _fourier("FFT"),
     "ifft": _fourier("IFFT"),
     "rfft": _fourier("RFFT"),

@@ -97,6 +97,13 @@ class _Window:
             count -= 1
         return low, high + max(count * step - free, 0)
 
+    def resolve_same(self) -> list[tuple[int, int]]:
+        """The pads, as numbers of mode SAME too."""
+        if self.same:
+            self.same = False
+            self.pads = self._pads("same_upper", ceil=False)
+        return self.pads
+
     @property
     def has_padding(self) -> bool:
         """Whether data is padded before the op; mode SAME pads within it."""
@@ -193,41 +200,59 @@ def write_conv_transpose(
 ) -> Any:  # fmt: skip
     """The gradient of a convolution with respect to its data, then a crop."""
     rank = rank_of(x)
-    if rank not in (4, 5) or groups != 1:
-        raise Decline("a transposed convolution of groups, or of that rank")
+    if rank not in (3, 4, 5):
+        raise Decline(f"TensorFlow has no convolution of data of rank {rank}")
     order = _KERNELS[kernel_layout](rank)
     order = [*order[:-2], order[-1], order[-2]]  # the kernel of the forward convolution
     n = rank - 2
-    kernel = [dims_of(w)[i] for i in order[:n]]
-    out = dims_of(w)[order[-2]]
-    s, d = list(strides or [1] * n), list(dilations or [1] * n)
-    if any(i != 1 for i in d) and rank == 5:
-        raise Decline("dilated transposed convolution in three dimensions")
-    dims = dims_of(x)
-    sizes = list(dims[2:] if layout == "NC*" else dims[1:-1])
-    batch = dims[0]
-    if not all(isinstance(i, int) for i in (batch, out, *sizes, *kernel)):
+    w_dims, dims = [dims_of(w)[i] for i in order], dims_of(x)
+    batch, sizes = dims[0], list(dims[2:] if layout == "NC*" else dims[1:-1])
+    if not all(isinstance(i, int) for i in (batch, *sizes, *w_dims)):
         raise Decline("a transposed convolution of data that is not static")
-    extra = list(output_padding or [0] * n)
+    s, d = list(strides or [1] * n), list(dilations or [1] * n)
     full = [
         (m - 1) * a + (k - 1) * c + 1
-        for m, a, k, c in zip(sizes, s, kernel, d, strict=True)
+        for m, a, k, c in zip(sizes, s, w_dims, d, strict=False)
     ]
-    grown = [f + max(e, 0) for f, e in zip(full, extra, strict=True)]
-    shape = int_tensor([batch, *full, out])
-    attrs: dict[str, Any] = {"strides": [1, *s, 1], "padding": "VALID"}
-    if any(i != 1 for i in d):
-        attrs["dilations"] = [1, *d, 1]
-    op = "Conv2DBackpropInput" if rank == 4 else "Conv3DBackpropInputV2"
-    y = o.op(
-        op, shape, _permute_axes(o, w, order), to_channels_last(o, x, layout), **attrs
-    )
+    data, weights = to_channels_last(o, x, layout), _permute_axes(o, w, order)
+    if rank == 3:  # rows of height 1
+        data = o.ExpandDims(data, int_tensor(1))
+        weights = o.ExpandDims(weights, int_tensor(0))
+        s, d = [s[0], *s], [1, *d]
+    shape = [batch, *[1] * (rank == 3), *full, w_dims[-2]]
+    y = _convolve_back(o, data, weights, shape, s, d, groups)
+    y = o.Squeeze(y, squeeze_dims=[1]) if rank == 3 else y
     pairs = [(int(low), int(high)) for low, high in padding or [(0, 0)] * n]
-    more = [g - f for g, f in zip(grown, full, strict=True)]
+    more = [max(e, 0) for e in output_padding or [0] * n]
     y = _crop(o, y, pairs, more, full)
     if b is not None:
         y = o.BiasAdd(y, b)
     return from_channels_last(o, y, layout, rank)
+
+
+def _convolve_back(
+    o: Any, data: Any, weights: Any, shape: list[int], strides: list[int],
+    dilations: list[int], groups: int,
+) -> Any:  # fmt: skip
+    """The sum of kernels, each weighted by an element; groups one after the other."""
+    rank = len(shape)
+    attrs: dict[str, Any] = {"strides": [1, *strides, 1], "padding": "VALID"}
+    if any(i != 1 for i in dilations):
+        if rank == 5:
+            raise Decline("dilated transposed convolution in three dimensions")
+        attrs["dilations"] = [1, *dilations, 1]
+    op = "Conv2DBackpropInput" if rank == 4 else "Conv3DBackpropInputV2"
+    if groups == 1:
+        return o.op(op, int_tensor(shape), weights, data, **attrs)
+    last = int_tensor(rank - 1)
+    xs, ws = (
+        o.Split(last, v, num_split=groups, outputs=groups) for v in (data, weights)
+    )
+    parts = [
+        o.op(op, int_tensor(shape), kernel, x, **attrs)
+        for x, kernel in zip(xs, ws, strict=True)
+    ]
+    return o.ConcatV2(*parts, last, N=groups)
 
 
 def _crop(o: Any, y: Any, pairs: list[tuple[int, int]], more: list[int],
@@ -254,8 +279,12 @@ def _pool(kind: str) -> Callable[..., Any]:
         count_pads: bool = False,
     ) -> Any:  # fmt: skip
         rank = rank_of(x)
-        if rank not in (3, 4, 5) or any(d != 1 for d in dilations or ()):
-            raise Decline("dilated pooling, or pooling of data of that rank")
+        if rank > 5 or any(d != 1 for d in dilations or ()):
+            plan = _Window(x, layout, window, strides, padding, dilations, ceil=ceil)
+            y = to_channels_last(o, x, layout)
+            declared = _Window(x, layout, window, strides, padding, dilations)
+            y = _pool_by_axes(o, kind, y, plan, declared if count_pads else None, x)
+            return from_channels_last(o, y, layout, rank)
         plan = _Window(x, layout, window, strides, padding, None, ceil=ceil)
         y = to_channels_last(o, x, layout)
         if rank == 3:
@@ -286,6 +315,32 @@ def _write_pool(
     total = o.op(op, plan.pad(o, y), **attrs)
     ones = o.Fill(o.Shape(y), scalar_like(1, x))
     return o.RealDiv(total, o.op(op, plan.pad(o, ones), **attrs))
+
+
+def _pool_by_axes(
+    o: Any, kind: str, y: Any, plan: _Window, counted: _Window | None, x: Any
+) -> Any:
+    """Pooling of any rank and dilation: one axis after the other.
+
+    The elements of all windows of an axis are gathered along a new axis. An average
+    counts the padding of `counted`.
+    """
+    plan.resolve_same()
+    y = plan.pad(o, y, scalar_like(_least(x), x) if kind == "Max" else None)
+    shares = np.ones((), "float64")
+    for i, (low, high) in enumerate(plan.pads):
+        size, step = plan._static_size(i), plan.strides[i]
+        count = (size + low + high - plan._span(i)) // step + 1
+        taps = np.arange(plan.window[i]) * plan.dilations[i]
+        places = np.arange(count)[:, None] * step + taps
+        y = o.GatherV2(y, int_tensor(places), int_tensor(i + 1))
+        y = o.op("Max" if kind == "Max" else "Sum", y, int_tensor(i + 2))
+        first, last = (0, 0) if counted is None else counted.resolve_same()[i]
+        inside = (places >= low - first) & (places < low + size + last)
+        shares = shares[..., None] * inside.sum(1)
+    if kind == "Max":
+        return y
+    return o.RealDiv(y, scalar_like(shares[..., None], x))
 
 
 def _least(x: Any) -> Any:

@@ -13,6 +13,7 @@ from amanda.tensors import Tensor
 from amanda.types import DType
 from amanda_std.mappings import rank_of, scalar_like
 from amanda_tf.mapping.operands import (
+    INT64,
     as_value,
     dims_of,
     dtype_of,
@@ -40,13 +41,25 @@ def _axes(o: Any, x: Any, axes: Any) -> Any:
     return o.Range(zero, o.Rank(x), one)
 
 
+def write_logsumexp(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
+    """Without overflow: of the differences to the maximum, where that is finite."""
+    places = _axes(o, x, axes)
+    most = o.StopGradient(o.Max(x, places, keep_dims=True))
+    most = o.SelectV2(o.IsFinite(most), most, o.ZerosLike(most))
+    total = o.Sum(o.Exp(o.Sub(x, most)), places, keep_dims=True)
+    y = o.AddV2(o.Log(total), most)
+    if keepdims:
+        return y
+    return o.Reshape(y, o.Shape(o.Sum(x, places), out_type=INT64))
+
+
 def _extremum_writer(type: str) -> Callable[..., Any]:
     def write(
         o: Any, x: Any, axis: Any = 0, *, keepdims: bool = False, last: bool = False
     ) -> Any:
         if last:
             return _last(o, type, x, required_static(axis, "the axis"), keepdims)
-        y = o.op(type, x, as_value(axis), output_type=DType("int64"))
+        y = o.op(type, x, as_value(axis), output_type=INT64)
         return o.ExpandDims(y, as_value(axis)) if keepdims else y
 
     return write
@@ -58,7 +71,7 @@ def _last(o: Any, type: str, x: Any, axis: int, keepdims: bool) -> Any:
     if not isinstance(size, int):
         raise Decline("the last extremum along an axis of unknown length")
     turned = o.ReverseV2(x, int_tensor([axis % rank_of(x)]))
-    y = o.op(type, turned, int_tensor(axis), output_type=DType("int64"))
+    y = o.op(type, turned, int_tensor(axis), output_type=INT64)
     y = o.Sub(int_tensor(size - 1, "int64"), y)
     return o.ExpandDims(y, int_tensor(axis)) if keepdims else y
 
@@ -82,7 +95,7 @@ def write_topk(o: Any, x: Any, k: Any, *, axis: int = -1, largest: bool = True) 
     y = y if largest else reverse_order(o, y, x)
     count = o.Cast(k, DstT=DType("int32")) if isinstance(k, OutputPort) else as_value(k)
     values, at = o.TopKV2(y, count)
-    at = o.Cast(at, DstT=DType("int64"))
+    at = o.Cast(at, DstT=INT64)
     values = values if largest else reverse_order(o, values, x)
     if moved:
         values, at = (o.Transpose(v, int_tensor(order)) for v in (values, at))
@@ -122,7 +135,7 @@ def write_searchsorted(o: Any, xs: Any, values: Any, *, right: bool = False) -> 
     elif rank_of(xs) != 2:
         raise Decline("sorted rows of more than two axes")
     op = "UpperBound" if right else "LowerBound"
-    found = o.op(op, xs, values, out_type=DType("int64"))
+    found = o.op(op, xs, values, out_type=INT64)
     return o.Reshape(found, shape) if flat else found
 
 
@@ -171,6 +184,7 @@ WRITE: dict[str, Any] = {
     "mean": _reduction_writer("Mean"),
     "any": _reduction_writer("Any"),
     "all": _reduction_writer("All"),
+    "logsumexp": write_logsumexp,
     "argmax": _extremum_writer("ArgMax"),
     "argmin": _extremum_writer("ArgMin"),
     "cumulative_sum": _cumulative_writer("Cumsum"),

@@ -12,31 +12,31 @@ from amanda.tensors import Tensor
 from amanda.types import DType
 from amanda_std.mappings import rank_of, scalar_like, static_value
 from amanda_tf.mapping.operands import (
+    INT64,
     as_value,
     as_vector,
+    as_wide,
+    axes_from_start,
     dims_of,
     dtype_of,
     int_tensor,
     required_static,
 )
-from amanda_tf.mapping.reductions.write_reductions import reverse_order
 
-__all__ = ["WRITE"]
-
-_INT64 = DType("int64")
+__all__ = ["WRITE", "write_strided_slice"]
 
 
 def write_shape_of(o: Any, x: Any) -> Any:
-    return o.Shape(x, out_type=_INT64)
+    return o.Shape(x, out_type=INT64)
 
 
 def write_size(o: Any, x: Any) -> Any:
-    return o.Size(x, out_type=_INT64)
+    return o.Size(x, out_type=INT64)
 
 
 def write_dim(o: Any, x: Any, *, axis: int) -> Any:
     place = int_tensor(axis % rank_of(x))
-    return o.GatherV2(o.Shape(x, out_type=_INT64), place, int_tensor(0))
+    return o.GatherV2(o.Shape(x, out_type=INT64), place, int_tensor(0))
 
 
 def write_reshape(o: Any, x: Any, shape: Any, *, copy_zero: bool = False) -> Any:
@@ -48,23 +48,61 @@ def write_reshape(o: Any, x: Any, shape: Any, *, copy_zero: bool = False) -> Any
         filled = [dims[i] if n == 0 else n for i, n in enumerate(known)]
         if all(isinstance(n, int) for n in filled):
             return o.Reshape(x, int_tensor(filled))
-    raise Decline("zeros in a shape copy dims that are not static")
+    return o.Reshape(x, _with_copied_dims(o, x, as_wide(o, shape)))
+
+
+def _with_copied_dims(o: Any, x: Any, shape: Any) -> Any:
+    """A shape known at run time, whose zeros are dims of x."""
+    count, rank = dims_of(shape)[0], rank_of(x)
+    if not isinstance(count, int):
+        raise Decline("zeros in a shape of unknown length copy dims")
+    own = o.Shape(x, out_type=INT64)
+    if count < rank:
+        own = o.Slice(own, int_tensor([0]), int_tensor([count]))
+    elif count > rank:
+        own = o.Pad(own, int_tensor([[0, count - rank]]))
+    return o.SelectV2(o.Equal(shape, int_tensor(0, "int64")), own, shape)
 
 
 def write_squeeze(o: Any, x: Any, axes: Any = None) -> Any:
     if axes is None:
         return o.Squeeze(x)
-    known = required_static(axes, "the axes")
+    known = static_value(axes)
+    if known is None:
+        rest = _other_axes(o, axes, rank_of(x))
+        return o.Reshape(x, o.GatherNd(o.Shape(x, out_type=INT64), rest))
     return o.Squeeze(x, squeeze_dims=known) if known else o.Identity(x)
 
 
+def _other_axes(o: Any, axes: Any, rank: int) -> Any:
+    """The axes that a vector known at run time does not name, as a column."""
+    places = o.ExpandDims(axes_from_start(o, axes, rank), int_tensor(1))
+    ones = o.OnesLike(axes_from_start(o, axes, rank))
+    named = o.ScatterNd(places, ones, int_tensor([rank], "int64"))
+    return o.Where(o.Equal(named, int_tensor(0, "int64")))
+
+
 def write_expand_dims(o: Any, x: Any, axes: Any) -> Any:
-    known = required_static(axes, "the axes")
+    known = static_value(axes)
+    if known is None:
+        return _expand_computed_axes(o, x, axes)
     known = known if isinstance(known, list) else [known]
     total = rank_of(x) + len(known)
     for axis in sorted(axis % total for axis in known):
         x = o.ExpandDims(x, int_tensor(axis))
     return x if known else o.Identity(x)
+
+
+def _expand_computed_axes(o: Any, x: Any, axes: Any) -> Any:
+    """A reshape to a shape of ones, with the dims of x in the other axes."""
+    count = dims_of(axes)[0] if rank_of(axes) else 1
+    if not isinstance(count, int):
+        raise Decline("the number of axes is known at run time only")
+    total = rank_of(x) + count
+    ones = int_tensor([1] * total, "int64")
+    rest = _other_axes(o, axes, total)
+    own = o.Shape(x, out_type=INT64)
+    return o.Reshape(x, o.TensorScatterUpdate(ones, rest, own))
 
 
 def write_transpose(o: Any, x: Any, *, perm: Any = None) -> Any:
@@ -119,18 +157,37 @@ def write_slice(o: Any, x: Any, starts: Any, stops: Any, axes: Any = None,
                 steps: Any = None) -> Any:  # fmt: skip
     """A strided slice whose other axes are whole."""
     rank = rank_of(x)
-    known = None if axes is None else required_static(axes, "the axes")
-    step = [1] * rank
+    given = [None if v is None else static_value(v) for v in (axes, steps)]
+    if (axes is not None and given[0] is None) or (
+        steps is not None and given[1] is None
+    ):
+        return _slice_computed_axes(o, x, starts, stops, axes, steps)
+    known, apart = given
     if known is None:
-        count = _count(starts, stops, rank)
-        known = list(range(count))
+        known = list(range(_count(starts, stops, rank)))
     places = [axis % rank for axis in known]
-    given = (
-        required_static(steps, "the steps") if steps is not None else [1] * len(places)
-    )
-    for place, one in zip(places, given, strict=True):
+    step = [1] * rank
+    for place, one in zip(places, apart or [1] * len(places), strict=True):
         step[place] = one
-    return _write_strided_slice(o, x, starts, stops, places, step)
+    return write_strided_slice(o, x, starts, stops, places, step)
+
+
+def _slice_computed_axes(
+    o: Any, x: Any, starts: Any, stops: Any, axes: Any, steps: Any
+) -> Any:
+    """A slice along axes, or with steps, that are known at run time only."""
+    rank = rank_of(x)
+    if axes is None:
+        axes = list(range(_count(starts, stops, rank)))
+    places = o.ExpandDims(axes_from_start(o, axes, rank), int_tensor(1))
+    ends = []
+    for value, other in ((starts, 0), (stops, 2**63 - 1), (steps, 1)):
+        every = int_tensor([other] * rank, "int64")
+        if value is None:
+            ends.append(every)
+        else:
+            ends.append(o.TensorScatterUpdate(every, places, as_wide(o, value)))
+    return o.StridedSlice(x, *ends)
 
 
 def _count(starts: Any, stops: Any, rank: int) -> int:
@@ -142,8 +199,9 @@ def _count(starts: Any, stops: Any, rank: int) -> int:
     return size if isinstance(size, int) else rank
 
 
-def _write_strided_slice(o: Any, x: Any, starts: Any, stops: Any, places: list[int],
-             step: list[int]) -> Any:  # fmt: skip
+def write_strided_slice(o: Any, x: Any, starts: Any, stops: Any, places: list[int],
+                        step: list[int]) -> Any:  # fmt: skip
+    """A slice along some axes, whose other axes are whole."""
     rank = len(step)
     fixed = [static_value(starts), static_value(stops)]
     mask = sum(1 << i for i in range(rank) if i not in places)
@@ -183,61 +241,18 @@ def _clamp_to_int32(values: list[int]) -> list[int]:
 
 def _of_every_axis(o: Any, value: Any, places: list[int], rank: int) -> Any:
     """A vector of int64 with an element for every axis."""
-    if not isinstance(value, OutputPort):
-        value = int_tensor(value, "int64")
-    elif dtype_of(value) != _INT64:
-        value = o.Cast(value, DstT=_INT64)
+    value = as_wide(o, value)
     if places == list(range(rank)):
         return value if isinstance(value, OutputPort) else o.Identity(value)
     at = int_tensor([[p] for p in places])
     return o.ScatterNd(at, value, int_tensor([rank]))
 
 
-def write_pad(o: Any, x: Any, pads: Any, value: Any = None, axes: Any = None, *,
-              mode: str = "constant") -> Any:  # fmt: skip
-    """Negative pads crop."""
-    rank = rank_of(x)
-    known = static_value(pads)
-    if known is None:
-        if mode == "wrap":
-            raise Decline("pads known at run time only, of mode wrap")
-        operand, crop = _pads_of_every_axis(o, pads, axes, rank), None
-    else:
-        places = range(rank) if axes is None else required_static(axes, "the axes")
-        every = [[0, 0] for _ in range(rank)]
-        for place, pair in zip(places, known, strict=True):
-            every[place % rank] = list(pair)
-        crop = [[min(low, 0), min(high, 0)] for low, high in every]
-        operand = int_tensor([[max(low, 0), max(high, 0)] for low, high in every])
-    y = _pad_outwards(o, x, operand, value, mode)
-    if crop is None or not any(any(pair) for pair in crop):
-        return y
-    starts = [-low for low, _ in crop]
-    stops = [high or 2**31 - 1 for _, high in crop]
-    return _write_strided_slice(o, y, starts, stops, list(range(rank)), [1] * rank)
-
-
-def _pads_of_every_axis(o: Any, pads: Any, axes: Any, rank: int) -> Any:
-    """Pairs known at run time, zeros for the axes that are not named."""
-    if axes is None:
-        return pads
-    at = [[axis % rank] for axis in required_static(axes, "the axes")]
-    return o.ScatterNd(int_tensor(at), pads, int_tensor([rank, 2]))
-
-
-def _pad_outwards(o: Any, x: Any, pads: Any, value: Any, mode: str) -> Any:
-    if mode == "reflect":
-        return o.MirrorPad(x, pads, mode="REFLECT")
-    if mode != "constant":
-        raise Decline(f"TensorFlow has no padding of mode {mode}")
-    return o.Pad(x, pads) if value is None else o.PadV2(x, pads, value)
-
-
 def _triangle(o: Any, x: Any, k: Any, compare: Any) -> Any:
     """Elements on one side of a diagonal that is known at run time only."""
     rows, columns = (_range_of(o, x, axis) for axis in (-2, -1))
     offset = o.Sub(columns, o.ExpandDims(rows, int_tensor(1)))
-    keep = compare(offset, o.Cast(o.Reshape(k, int_tensor([])), DstT=_INT64))
+    keep = compare(offset, o.Cast(o.Reshape(k, int_tensor([])), DstT=INT64))
     return o.SelectV2(keep, x, scalar_like(0, x))
 
 
@@ -294,7 +309,15 @@ def write_triu(o: Any, x: Any, k: Any = 0) -> Any:
 def write_astype(o: Any, x: Any, *, dtype: Any) -> Any:
     if "string" in (dtype_of(x).kind, dtype.kind):
         raise Decline("Cast does not support strings")
+    source = dtype_of(x)
+    has_half_byte = {str(source), str(dtype)} & {"int4", "uint4"}
+    if has_half_byte and not {str(source), str(dtype)} <= _OF_HALF_BYTES:
+        x = o.Cast(x, DstT=DType("int32"))
     return o.Cast(x, DstT=dtype)
+
+
+_OF_HALF_BYTES = {"int4", "uint4", "int8", "uint8", "int32", "int64"}
+"""The element types with casts from and to elements of 4 bits; others go by int32."""
 
 
 def write_bitcast(o: Any, x: Any, *, dtype: Any) -> Any:
@@ -334,14 +357,41 @@ def write_gather_elements(o: Any, x: Any, indices: Any, *, axis: int = 0) -> Any
 
 def _coordinates(o: Any, at: Any, indices: Any, axis: int) -> Any:
     """Indices along one axis as coordinates of all axes."""
+    rank, dtype = rank_of(indices), dtype_of(indices)
     dims = dims_of(indices)
-    if not all(isinstance(n, int) for n in dims):
-        raise Decline("indices of a shape that is not static")
-    dtype = dtype_of(indices).numpy
-    grid = np.indices(dims).astype(dtype)
-    rows: list[Any] = [Tensor.of(g) for g in grid]
+    rows: list[Any]
+    if all(isinstance(n, int) for n in dims):
+        rows = [Tensor.of(g) for g in np.indices(dims).astype(dtype.numpy)]
+    else:
+        shape = o.Shape(indices, out_type=INT64)
+        rows = [
+            o.BroadcastTo(_places_of(o, indices, i, dtype), shape) for i in range(rank)
+        ]
     rows[axis] = at
-    return o.Pack(*rows, axis=len(dims))
+    return o.Pack(*rows, axis=rank)
+
+
+def write_gather_nd(o: Any, x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
+    """Leading axes that both have are coordinates, too."""
+    if not batch_dims:
+        return o.GatherNd(x, indices)
+    count = rank_of(indices)
+    column = o.Slice(indices, int_tensor([0] * count),
+                     int_tensor([-1] * (count - 1) + [1]))  # fmt: skip
+    shape = o.Shape(column, out_type=INT64)
+    lead = [
+        o.BroadcastTo(_places_of(o, indices, i, dtype_of(indices)), shape)
+        for i in range(batch_dims)
+    ]
+    return o.GatherNd(x, o.ConcatV2(*lead, indices, int_tensor(-1), N=batch_dims + 1))
+
+
+def _places_of(o: Any, x: Any, axis: int, dtype: DType) -> Any:
+    """0, 1, ... along an axis of x, whose other dims are 1."""
+    column = [1] * rank_of(x)
+    column[axis] = -1
+    places = o.Reshape(_range_of(o, x, axis), int_tensor(column))
+    return o.Cast(places, DstT=dtype)
 
 
 _REDUCTIONS = {
@@ -352,9 +402,26 @@ _REDUCTIONS = {
 
 def write_scatter_nd(o: Any, x: Any, indices: Any, updates: Any, *,
                      reduction: str = "none") -> Any:  # fmt: skip
-    if reduction not in _REDUCTIONS:
+    at = _positive(o, x, indices)
+    return _scatter(o, x, at, updates, reduction, dims_of(indices)[-1])
+
+
+def _scatter(o: Any, x: Any, at: Any, updates: Any, reduction: str, width: Any) -> Any:
+    """Updates at coordinates, of which each has `width` elements."""
+    if reduction in _REDUCTIONS:
+        return o.op(_REDUCTIONS[reduction], x, at, updates)
+    if reduction != "mul" or not isinstance(width, int):
         raise Decline(f"TensorFlow has no scatter with reduction {reduction}")
-    return o.op(_REDUCTIONS[reduction], x, _positive(o, x, indices), updates)
+    shape = o.Shape(x, out_type=INT64)
+    lead = o.Slice(shape, int_tensor([0]), int_tensor([width]))
+    tail = o.Slice(shape, int_tensor([width]), int_tensor([-1]))
+    steps = o.Cumprod(lead, int_tensor(0), exclusive=True, reverse=True)
+    numbers = o.Sum(o.Mul(o.Cast(at, DstT=INT64), steps), int_tensor(-1))
+    rows = o.Reshape(updates, o.ConcatV2(int_tensor([-1], "int64"), tail, int_tensor(0),
+                                         N=2))  # fmt: skip
+    flat = o.Reshape(numbers, int_tensor([-1]))
+    factors = o.UnsortedSegmentProd(rows, flat, o.Prod(lead, int_tensor(0)))
+    return o.Mul(x, o.Reshape(factors, shape))
 
 
 def _positive(o: Any, x: Any, indices: Any) -> Any:
@@ -365,7 +432,7 @@ def _positive(o: Any, x: Any, indices: Any) -> Any:
     count = dims_of(indices)[-1]
     sizes = dims_of(x)[:count]
     if not all(isinstance(n, int) for n in sizes):
-        shape = o.Cast(o.Shape(x, out_type=_INT64), DstT=dtype_of(indices))
+        shape = o.Cast(o.Shape(x, out_type=INT64), DstT=dtype_of(indices))
         limit: Any = o.StridedSlice(
             shape, int_tensor([0]), int_tensor([count]), int_tensor([1])
         )
@@ -377,10 +444,9 @@ def _positive(o: Any, x: Any, indices: Any) -> Any:
 
 def write_scatter_elements(o: Any, x: Any, indices: Any, updates: Any, *,
                            axis: int = 0, reduction: str = "none") -> Any:  # fmt: skip
-    if reduction not in _REDUCTIONS:
-        raise Decline(f"TensorFlow has no scatter with reduction {reduction}")
     at = _from_start(o, indices, dims_of(x)[axis], x, axis)
-    return o.op(_REDUCTIONS[reduction], x, _coordinates(o, at, indices, axis), updates)
+    places = _coordinates(o, at, indices, axis)
+    return _scatter(o, x, places, updates, reduction, rank_of(x))
 
 
 def write_nonzero(o: Any, x: Any) -> Any:
@@ -399,24 +465,6 @@ def write_arange(o: Any, start: Any, stop: Any, step: Any = 1) -> Any:
 
 def write_range(o: Any, start: Any, stop: Any, step: Any) -> Any:
     return o.Range(start, stop, step)
-
-
-def write_unique(o: Any, x: Any, *, axis: Any = None, sorted: bool = True) -> Any:
-    if axis is not None:
-        raise Decline("unique slices along an axis")
-    flat = o.Reshape(x, int_tensor([-1]))
-    values, inverse, counts = o.UniqueWithCounts(flat, out_idx=_INT64)
-    if sorted:
-        size = o.Size(values, out_type=DType("int32"))
-        _, order = o.TopKV2(reverse_order(o, values, x), size)
-        values, counts = (o.GatherV2(v, order, int_tensor(0)) for v in (values, counts))
-        ranks = o.Cast(o.InvertPermutation(order), DstT=_INT64)
-        inverse = o.GatherV2(ranks, inverse, int_tensor(0))
-    places = o.Range(
-        int_tensor(0, "int64"), o.Size(flat, out_type=_INT64), int_tensor(1, "int64")
-    )
-    first = o.UnsortedSegmentMin(places, inverse, o.Size(values, out_type=_INT64))
-    return values, first, inverse, counts
 
 
 def write_broadcast_to(o: Any, x: Any, shape: Any) -> Any:
@@ -451,19 +499,18 @@ WRITE: dict[str, Any] = {
     "split": write_split,
     "flip": write_flip,
     "slice": write_slice,
-    "pad": write_pad,
     "tril": write_tril,
     "view": write_view,
     "triu": write_triu,
     "astype": write_astype,
     "bitcast": write_bitcast,
     "gather": write_gather,
+    "gather_nd": write_gather_nd,
     "gather_elements": write_gather_elements,
     "scatter_nd": write_scatter_nd,
     "scatter_elements": write_scatter_elements,
     "nonzero": write_nonzero,
     "arange": write_arange,
     "range": write_range,
-    "unique": write_unique,
     "broadcast_to": write_broadcast_to,
 }
