@@ -4,9 +4,10 @@
 
 TF2ONNX_PYTHON is the Python of an environment with tf2onnx and TensorFlow, which do not
 share one with newer packages; without it only Amanda is measured. FOLDER keeps the
-SavedModels and results. Each conversion is a process of its own; `in process`: without
-imports and start. Prints the numbers of nodes and the largest difference of the results
-in onnxruntime from TensorFlow's. Exits with 1 where that of Amanda is above 1e-4.
+SavedModels and results. `command` is the command of each tool with its defaults, `in
+process` the same from Python, without imports and start. Prints the numbers of nodes
+and the largest difference of the results in onnxruntime from TensorFlow's. Exits with 1
+where that of Amanda is above 1e-4.
 """
 
 from __future__ import annotations
@@ -25,12 +26,8 @@ AMANDA = """
 import sys, time, amanda
 import amanda_tf.format, amanda_tf.mapping, amanda_onnx.format, amanda_onnx.mapping
 start = time.perf_counter()
-hub = amanda.convert(amanda.load(sys.argv[1]), "std")
-norms = ("fold", "fold_norms") * 3  # scale, offset and bias of a layer
-rest = ("fold", "channels_first", "fold", "simplify", "share", "drop")
-for name in (*norms, *rest):
-    amanda.improve(hub, name)
-amanda.save(amanda.convert(hub, "onnx@18"), sys.argv[2])
+graph, passes = amanda.load(sys.argv[1]), ["optimize_for_inference"]
+amanda.save(amanda.convert(graph, "onnx@18", passes=passes), sys.argv[2])
 print(time.perf_counter() - start)
 """
 TF2ONNX = """
@@ -40,15 +37,21 @@ sys.argv[1:] = ["--saved-model", sys.argv[1], "--output", sys.argv[2], "--opset"
 tf2onnx.convert.main()
 print(time.perf_counter() - start)
 """
+SCRIPTS = {"amanda": AMANDA, "tf2onnx": TF2ONNX}
+COMMANDS = {
+    "amanda": "amanda convert {0} {1} --to onnx@18",
+    "tf2onnx": "tf2onnx.convert --saved-model {0} --output {1} --opset 18",
+}
 
 
-def convert(python: str, code: str, source: Path, target: Path) -> tuple[float, float]:
-    """Convert in a new process; the seconds in it, and with its start."""
+def convert(python: str, tool: str, folder: Path, target: Path) -> tuple[float, float]:
+    """Convert in a new process; the seconds in it, and those of the command."""
+    source = str(folder / "saved_model")
+    inside = [python, "-c", SCRIPTS[tool], source, str(target)]
+    done = subprocess.run(inside, check=True, capture_output=True, text=True)
     start = time.perf_counter()
-    done = subprocess.run(
-        [python, "-c", code, str(source), str(target)],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
+    options = [each.format(source, target) for each in COMMANDS[tool].split()]
+    subprocess.run([python, "-m", *options], check=True, capture_output=True)
     return float(done.stdout.split()[-1]), time.perf_counter() - start
 
 
@@ -78,13 +81,13 @@ def main(python: str, root: Path, names: tuple[str, ...]) -> int:
         make = [sys.executable, str(HERE / "_make_applications.py"), str(root)]
         subprocess.run([*make, *missing], check=True)
     worst = 0.0
-    print(f"{'model':18}{'by':9}{'in process':>11}{'process':>9}{'nodes':>7}  error")
+    print(f"{'model':18}{'by':9}{'in process':>11}{'command':>9}{'nodes':>7}  error")
     for name in names:
         folder = root / name
-        tools = [("amanda", sys.executable, AMANDA), ("tf2onnx", python, TF2ONNX)]
-        for tool, runs, code in tools if python else tools[:1]:
+        tools = [("amanda", sys.executable), ("tf2onnx", python)]
+        for tool, runs in tools if python else tools[:1]:
             target = folder / f"{tool}.onnx"
-            inside, whole = convert(runs, code, folder / "saved_model", target)
+            inside, whole = convert(runs, tool, folder, target)
             nodes, error = result_of(target, folder)
             if tool == "amanda" and not error <= worst:  # also NaN
                 worst = error

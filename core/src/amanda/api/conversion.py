@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amanda.api.expect import expect_graph_from
+from amanda.api.improvement import (
+    expect_passes_apply,
+    improve,
+    passes_of_namespace,
+)
 from amanda.argument_checks import check_arguments
 from amanda.dictionary import Name, Span, parse_name, parse_span, resolve_name
 from amanda.errors import ConversionError, NamespaceError, PluginBrokenError
@@ -25,12 +30,15 @@ __all__ = [
     "expand_frontend_ops",
     "find_route_of_graph",
     "find_route_to_backend",
+    "is_backend",
     "separate_dims_on_host",
     "stable_on_host",
 ]
 
 
-def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
+def plan(
+    graph: Graph, to: str, *, passes: Sequence[str] = (), host: Host | None = None
+) -> Plan:
     """The route that `convert` would follow, found without importing a mapping.
 
     Its `gaps` and `reports` run the conversion when they are first read. `to` may also
@@ -41,8 +49,8 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
 
     host = host or host_in_use()
     graph = expand_frontend_ops(graph, host)
-    step = partial(_run_step, host=host)
-    if not _is_backend(to, host):
+    step = partial(_run_step, host=host, passes=passes, given=graph)
+    if not is_backend(to, host):
         return Plan(
             find_route_of_graph(graph, _resolve_target(to, host), host), graph, step
         )
@@ -56,7 +64,7 @@ def plan(graph: Graph, to: str, *, host: Host | None = None) -> Plan:
     return Plan(route, graph, step, find_refused_ops)
 
 
-def _is_backend(name: str, host: Host) -> bool:
+def is_backend(name: str, host: Host) -> bool:
     """Whether this names a backend, and no namespace."""
     if not host.has("backends", name.partition(":")[0]):
         return False
@@ -70,20 +78,24 @@ def convert(
     graph: Graph,
     to: str,
     *,
+    passes: Sequence[str] = (),
     keep_foreign: bool = False,
     reports: list[Report] | None = None,
     host: Host | None = None,
 ) -> Graph:
     """Convert a graph to the namespace `to`; returns a new graph.
 
-    If ops cannot be mapped, an error lists them all; with `keep_foreign` they are kept
-    unchanged. The report of each step is appended to `reports`: which rules matched how
-    many ops, what was kept, what was lost.
+    `passes` are applied to the graphs of their namespace on the way, as the hub is,
+    before these are mapped further: `passes=["optimize_for_inference"]`. If ops cannot
+    be mapped, an error lists them all; with `keep_foreign` they are kept unchanged. The
+    report of each step is appended to `reports`: which rules matched how many ops, what
+    passes changed, what was kept, what was lost.
     """
     host = host or host_in_use()
     graph = expand_frontend_ops(graph, host)
     route = plan(graph, to, host=host).route
-    return convert_along(graph, route, keep_foreign, host, reports)
+    expect_passes_apply(passes, route, host)
+    return convert_along(graph, route, keep_foreign, host, reports, passes=passes)
 
 
 def find_route_of_graph(graph: Graph, goal: Span, host: Host) -> Route:
@@ -232,6 +244,7 @@ def convert_along(
     host: Host,
     reports: list[Report] | None = None,
     stable: bool = False,
+    passes: Sequence[str] = (),
 ) -> Graph:
     """Convert a graph along a route; returns a copy if it has no steps.
 
@@ -249,7 +262,10 @@ def convert_along(
         keeps = keep_foreign or step.source == step.target
         if stable:
             result = stable_on_host(result, host)
-        done = _run_step(result, step, keeps, host=host, is_last=step is last)
+        done = _run_step(
+            result, step, keeps,
+            host=host, is_last=step is last, passes=passes, given=graph,
+        )  # fmt: skip
         if reports is not None:
             reports.append(done.report)
         result = expect_no_gaps(done, keep_foreign=keeps)
@@ -264,10 +280,13 @@ def _run_step(
     *,
     host: Host,
     is_last: bool = False,
+    passes: Sequence[str] = (),
+    given: Graph | None = None,
 ) -> Conversion:
     """Run one step of a route; gaps are in the report, not raised.
 
-    Foreign ops without a rule are left to the namespace that the route ends in.
+    Foreign ops without a rule are left to the namespace that the route ends in. Passes
+    change the graph in place, but of the `given` graph a copy.
     """
     from amanda.mapping import find_lost_attributes, run_mapper
 
@@ -276,6 +295,11 @@ def _run_step(
     def gap_met(**event: Any) -> Any:
         return None if waits else host.fire("gap_met", **event)
 
+    names = passes_of_namespace(passes, step.source, host) if passes else ()
+    changes: dict[str, int] = {}
+    if names and step.source != step.target:
+        graph = _typed_copy(graph, host) if graph is given else graph
+        changes = improve(graph, *names, host=host).changes
     entry = host.find("mappings", step.mapping)
     mapper = host.load(entry)
     with host.calling(entry, f"mapping to {step.target}", PluginBrokenError):
@@ -283,6 +307,7 @@ def _run_step(
             mapper, graph, step.target, keep_foreign=keep_foreign, gap_met=gap_met
         )
     expect_graph_from(done.graph, entry, "mapping")
+    done.report.passes = {name: count for name, count in changes.items() if count}
     if done.graph.namespace != step.target:
         raise PluginBrokenError(
             f"{entry.what} returned a graph of another namespace",
@@ -293,6 +318,18 @@ def _run_step(
         read = getattr(mapper, "consumed_notes", ())
         done.report.losses += find_lost_attributes(graph, done.graph, read)
     return done
+
+
+def _typed_copy(graph: Graph, host: Host) -> Graph:
+    """A copy of a graph, with types where its namespace infers them."""
+    from amanda.mapping import definitions_of
+
+    copy = graph.clone()
+    with use_host(host):
+        definitions = definitions_of(copy.namespace)
+        if definitions is not None:
+            definitions.infer(copy)
+    return copy
 
 
 def _resolve_target(to: str, host: Host) -> Span:

@@ -113,7 +113,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, _Check]]] = {
         "namespace": _span,
     },
     "backends": {"namespace": _span, "devices": _texts},
-    "passes": {"namespace": _span},
+    "passes": {"namespace": _span, "pipelines": _texts, "conversions": _flag},
     "tools": {},
     "commands": {},
     "scoreboards": {},

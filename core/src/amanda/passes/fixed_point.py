@@ -53,6 +53,7 @@ class PassReport:
 def apply_passes(graph: Graph, passes: Named, *, rounds: int = ROUNDS) -> PassReport:
     """Run passes in turn until none changes anything, or for `rounds` rounds.
 
+    This ends once each has run without a change since the last one that there was.
     With `rounds=1` each pass runs once. An error names the pass; the changes of passes
     before it stay.
 
@@ -62,12 +63,15 @@ def apply_passes(graph: Graph, passes: Named, *, rounds: int = ROUNDS) -> PassRe
     """
     named = passes if isinstance(passes, Mapping) else _pass_names(passes)
     applied = PassReport()
+    unchanged = 0  # passes in a row that changed nothing
     with bulk():
         for _ in range(rounds):
-            done = {name: _run_pass(name, run, graph) for name, run in named.items()}
-            applied.rounds.append(done)
-            if not any(done.values()):
-                break
+            applied.rounds.append(done := {})
+            for name, run in named.items():
+                done[name] = _run_pass(name, run, graph)
+                unchanged = 0 if done[name] else unchanged + 1
+                if unchanged == len(named):
+                    return applied
     return applied
 
 

@@ -9,6 +9,7 @@ import click
 
 from amanda.cli.group import verb
 from amanda.cli.inputs.model import load_option, open_model
+from amanda.cli.inputs.passes import passes_options, plan_with_passes
 from amanda.cli.output.answer import Answer, Table
 from amanda.cli.output.terminal import show_progress
 from amanda.cli.rule_mappings import use_rule_files
@@ -38,20 +39,26 @@ __all__ = [
 @click.option("--format", "form", help="The format of the file; default: detected.")
 @load_option
 @click.option("--rules", "files", multiple=True, help="A rule file, tried first.")
+@passes_options
 @click.option("--full", is_flag=True, help="Also print a stub of a rule for each gap.")
 def command(
-    file: str, *, goal: str, form: str | None, files: tuple[str, ...], full: bool
+    file: str,
+    *,
+    goal: str,
+    form: str | None,
+    files: tuple[str, ...],
+    passes: str | None,
+    no_passes: bool,
+    full: bool,
 ) -> Answer:
     """Check whether FILE can be converted to a framework or run on a backend.
 
     All ops that cannot are listed, with the reason. Nothing is written. Exit code 1
     means that there are such ops.
     """
-    from amanda.api.conversion import plan
-
     graph, form = open_model(file, form)
     with show_progress(f"checking {file}"), use_rule_files(files):
-        found = plan(graph, goal)
+        found, _ = plan_with_passes(graph, goal, passes, no_passes)
         is_clear = found.is_clear  # runs the conversion, with these rules
     data = {
         "file": file,
@@ -120,6 +127,7 @@ def report_data(report: Report) -> dict[str, object]:
         "kept": report.kept,
         "filled": report.filled,
         "rules": dict(report.rules.most_common()),
+        "passes": report.passes,
         "losses": list(report.losses),
     }
 

@@ -11,6 +11,7 @@ import click
 
 from amanda.cli.group import verb
 from amanda.cli.inputs.model import load_option, open_model
+from amanda.cli.inputs.passes import passes_options, plan_with_passes
 from amanda.cli.output.answer import Answer, Table
 from amanda.cli.output.terminal import show_progress
 from amanda.cli.rule_mappings import use_rule_files
@@ -47,6 +48,7 @@ __all__ = ["command"]
     help="The schema of YAML and JSON; default: exact.",
 )
 @click.option("--rules", "files", multiple=True, help="A rule file, tried first.")
+@passes_options
 @click.option("--trace", is_flag=True, help="Print which rule matched each op.")
 @click.option(
     "--keep-foreign",
@@ -62,15 +64,17 @@ def command(
     target_form: str | None,
     schema: str | None,
     files: tuple[str, ...],
+    passes: str | None,
+    no_passes: bool,
     trace: bool,
     keep_foreign: bool,
 ) -> Answer:
     """Read SOURCE, convert it to another framework, and write TARGET.
 
-    TARGET is written atomically. If ops cannot be mapped, all are listed, nothing is
-    written, and the exit code is 1.
+    On the way, the graph is optimized for inference; the report names the passes and
+    how much they changed. TARGET is written atomically. If ops cannot be mapped, all
+    are listed, nothing is written, and the exit code is 1.
     """
-    from amanda.api.conversion import plan
     from amanda.api.files import save
     from amanda.host import default_host
     from amanda.mapping.routes.report import trace_rules
@@ -87,11 +91,11 @@ def command(
     reports: list[Report] = []
     if goal is not None:
         with use_rule_files(files), trace_rules() if trace else nullcontext():
-            found = plan(graph, goal)
+            found, names = plan_with_passes(graph, goal, passes, no_passes)
             data["route"] = route_data(found.steps)
             if not keep_foreign and found.gaps:
                 return _gaps_answer(source, found, data)
-            graph = _convert(graph, goal, found, reports, keep_foreign=keep_foreign)
+            graph = _convert(graph, found, reports, keep_foreign, names)
             places = _function_locations(found) if trace else {}
     with show_progress(f"writing {target}"):
         options: dict[str, Any] = {} if schema is None else {"schema": schema}
@@ -165,12 +169,18 @@ def _namespace_of_format(graph: Graph, span: str | None) -> str | None:
 
 
 def _convert(
-    graph: Graph, goal: str, found: Plan, reports: list[Report], *, keep_foreign: bool
+    graph: Graph,
+    found: Plan,
+    reports: list[Report],
+    keep_foreign: bool,
+    passes: list[str],
 ) -> Graph:
-    from amanda.api.conversion import convert
+    from amanda.api.conversion import convert_along
+    from amanda.host import default_host
 
     if keep_foreign:
-        return convert(graph, goal, keep_foreign=True, reports=reports)
+        host = default_host()
+        return convert_along(graph, found.route, True, host, reports, passes=passes)
     reports += found.reports
     return found.result
 

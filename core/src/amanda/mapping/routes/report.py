@@ -67,6 +67,8 @@ class Report:
     kept: int = 0
     filled: int = 0
     """Gaps that a listener of the hook `gap_met` filled."""
+    passes: dict[str, int] = field(default_factory=dict)
+    """The changes of passes that ran over the graph before this step, by pass."""
     gaps: tuple[Gap, ...] = ()
     losses: tuple[str, ...] = ()
     trace: list[CoveredOp] | None = None
@@ -83,7 +85,9 @@ class Report:
             "filled": self.filled, "without a mapping": len(self.gaps),
         }  # fmt: skip
         counts = [f"{number} {what}" for what, number in parts.items() if number]
-        return f"{self.source} -> {self.target}: {', '.join(counts) or 'no ops'}"
+        done = ", ".join(f"{name} {number}" for name, number in self.passes.items())
+        after = f"; passes before: {done}" if done else ""
+        return f"{self.source} -> {self.target}: {', '.join(counts) or 'no ops'}{after}"
 
 
 class Conversion(NamedTuple):

@@ -11,6 +11,7 @@ from amanda_std.passes.fold import fold
 from amanda_std.passes.infer import infer
 from amanda_std.passes.layout import channels_first, channels_last, sink
 from amanda_std.passes.norm_folding import fold_norms
+from amanda_std.passes.pipelines import optimize, optimize_for_inference
 from amanda_std.passes.share import share
 from amanda_std.passes.simplify import simplify
 from amanda_std.passes.stable import stable
@@ -25,6 +26,8 @@ __all__ = [
     "fold",
     "fold_norms",
     "infer",
+    "optimize",
+    "optimize_for_inference",
     "share",
     "simplify",
     "sink",

@@ -12,6 +12,7 @@ from amanda.passes import Rewriting
 from amanda_std import ops
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Value
+from amanda_std.hub.effect_order import effect_of
 from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.hub.op_access import has_trait, op_arguments, operation_of
 from amanda_std.ops.nn.convolution import to_channels_first
@@ -24,7 +25,9 @@ def fold_norms(graph: Graph) -> int:
     many.
 
     The new weights are constant expressions, which `fold` computes; results change
-    by rounding."""
+    by rounding. A graph that writes variables, as one that trains does, stays."""
+    if any(effect_of(op) == "writes" for op in graph.walk()):
+        return 0
     return _folding_rules()(graph)
 
 
