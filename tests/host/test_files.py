@@ -48,6 +48,7 @@ MANIFESTS = {
     "zip-a": {"magic": ["504b+61@4"], "suffixes": [".za", ".zab"]},
     "zip-b": {"magic": ["504b"], "suffixes": [".zb", ".zab"]},
     "folder": {"directories": ["model.txt", "more/model.txt"]},
+    "stem": {"stems": [".index"]},
     "base": {"objects": [f"{HERE}.Base"]},
     "derived": {"objects": [f"{HERE}.Derived"]},
     "spaced": {"namespace": "some/space/1..3", "suffixes": [".spaced"]},
@@ -123,6 +124,13 @@ def test_folders_go_by_what_is_in_them(host, tmp_path):
     )
     (tmp_path / "more" / "model.txt").touch()
     assert amanda.load(tmp_path, host=host).name == "folder"
+
+
+def test_a_path_without_a_file_goes_by_the_file_whose_stem_it_is(host, tmp_path):
+    (tmp_path / "model.ckpt-100.index").write_bytes(b"x")
+    assert amanda.load(tmp_path / "model.ckpt-100", host=host).name == "stem"
+    with pytest.raises(FormatError, match="there is no file"):
+        amanda.load(tmp_path / "model.ckpt-10", host=host)
 
 
 def test_what_cannot_be_read_is_told(host, tmp_path):

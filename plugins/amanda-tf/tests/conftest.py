@@ -45,7 +45,7 @@ class FrozenGraph:
             made.output.type = TensorType(tensor.dtype, tensor.shape)
             graph.replace_uses(constant.output, made.output)
             graph.remove(constant)
-            made.name = name
+            graph.rename(made, name)
             ops[name], feeds[name] = made, tensor.numpy()
         for key in self.outputs:
             name, index = key.rsplit(":", 1)

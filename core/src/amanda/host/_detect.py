@@ -3,7 +3,8 @@
 Only the format that is chosen is imported; if it does not load, the next one that
 matches is chosen, with a warning. The format that the caller names comes first. A live
 object is matched by its type or nearest base class; a file by its first bytes, and by
-its suffix if that is ambiguous; a folder by a file that must be in it.
+its suffix if that is ambiguous; a folder by a file that must be in it; a path that does
+not exist by a file of the same name with a suffix, as the prefix of a checkpoint.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def format_that_reads(host: Host, source: object, format: str | None) -> PluginE
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise _unreadable_path(path, error) from error
+        found = _of_stem(host, path)
+        if found is None:
+            raise _unreadable_path(path, error) from error
+        return found
     except ValueError as error:
         raise UsageError(f"{str(source)!r} is no path: {error}") from error
     if stat.S_ISDIR(mode):
@@ -113,6 +117,20 @@ def _of_folder(host: Host, path: Path) -> PluginEntry:
             problems=_suffixes_in_use(host, "directories"),
         )
     return chosen
+
+
+def _of_stem(host: Host, path: Path) -> PluginEntry | None:
+    """The format of a file whose name is this path and one of its `stems` suffixes."""
+
+    def is_stem(suffixes: Iterable[str]) -> bool:
+        return any(path.with_name(path.name + each).is_file() for each in suffixes)
+
+    def matching(formats: list[PluginEntry]) -> list[PluginEntry]:
+        return [e for e in formats if is_stem(e.manifest.get("stems", ()))]
+
+    if not path.name:
+        return None
+    return _first_usable(host, matching, f"{path.name!r} is read")
 
 
 def _of_new_folder(

@@ -110,6 +110,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, _Check]]] = {
         "magic": _magic,
         "objects": _texts,
         "directories": _texts,
+        "stems": _suffixes,
         "namespace": _span,
     },
     "backends": {"namespace": _span, "devices": _texts},

@@ -11,8 +11,8 @@ __all__ = ["has_effects"]
 _EFFECTS: Final = ("Assert", "PrintV2", "StatefulPartitionedCall", "If", "While")
 _EFFECT_PREFIXES: Final = (
     "Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter",
-    "ResourceStridedSliceAssign", "LookupTableInsert", "LookupTableImport",
-    "LookupTableRemove",
+    "ResourceStridedSliceAssign", "ResourceCountUpTo", "LookupTableInsert",
+    "LookupTableImport", "LookupTableRemove",
 )  # fmt: skip
 
 

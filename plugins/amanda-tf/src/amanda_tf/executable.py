@@ -22,8 +22,8 @@ from amanda_tf.mapping.variables.reference_variables import (
     REFERENCE_VARIABLES,
     use_resource_variables,
 )
-from amanda_tf.notes import CONTROL_OUTPUT, VALUE
-from amanda_tf.variable_state import VariableState
+from amanda_tf.notes import CONTROL_OUTPUT, TABLE_KEYS, VALUE
+from amanda_tf.variable_state import VariableState, make_table
 from amanda_tf.writer import node_names
 
 __all__ = ["TensorFlowExecutable"]
@@ -64,6 +64,11 @@ class TensorFlowExecutable:
         self._functions: dict[tuple[str, ...], Any] = {}
         handles = any(op.type == "VarHandleOp" for op in self._graph)
         self.state = VariableState(self._graph) if handles else None
+        self._tables = {
+            op.name: make_table(op)
+            for op in self._graph
+            if op.type == "HashTableV2" and TABLE_KEYS in op.attrs
+        }
         if not any(self._untyped):
             self._functions[()] = self._load(self._graph)
 
@@ -77,12 +82,15 @@ class TensorFlowExecutable:
             port.name = f"amanda_input_{i}"
         forget_files(copy)
         names = [port.name for port in copy.parameters]
-        labels = node_names(copy)
+        labels = node_names(copy, results=True)
         handles = {
             f"{labels[op]}:0": self.state.handle(op)
             for op in copy
             if op.type == "VarHandleOp" and self.state is not None
         }
+        for op in copy:
+            if op.name in self._tables:
+                handles[f"{labels[op]}:0"] = self._tables[op.name]
         effects = [labels[op] for op in copy if CONTROL_OUTPUT in op.attrs]
         definition = tf.compat.v1.GraphDef()
         definition.ParseFromString(_serialize(copy))

@@ -9,19 +9,35 @@ from typing import Any, Final
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import FunctionRef
-from amanda.types import resource
+from amanda.types import TensorType, resource
+from amanda_tf.derived_attributes import element_type
 from amanda_tf.effects import has_effects
 
 __all__ = ["bodies_to_functions"]
 
 _LOOPS: Final = ("While", "StatelessWhile")
+_OUTPUT_SHAPES: Final = ("output_shapes", "_output_shapes")
 
 
 def bodies_to_functions(graph: Graph) -> None:
     """Move the bodies of all ops to functions of the root graph, inner ones first."""
     holders = [op for part in graph.graphs() for op in part if op.bodies]
+    for op in holders:
+        _type_parameters(op)
     for op in reversed(holders):
         _move_bodies(graph, op)
+
+
+def _type_parameters(op: Op) -> None:
+    """Give parameters of bodies without a type the element types of their inputs."""
+    given = op.inputs if op.type in _LOOPS else op.inputs[1:]
+    for body in op.bodies.values():
+        if len(body.parameters) != len(given):  # of elements, as in MapDefun
+            continue
+        for port, value in zip(body.parameters, given, strict=True):
+            dtype = None if value is None else element_type(value.type)
+            if port.type is None and dtype is not None:
+                port.type = TensorType(dtype)
 
 
 def _move_bodies(root: Graph, op: Op) -> None:
@@ -33,6 +49,8 @@ def _move_bodies(root: Graph, op: Op) -> None:
     values = list(captured)
     is_loop = op.type in _LOOPS
     attrs = dict(op.attrs)
+    for key in _OUTPUT_SHAPES if is_loop and values else ():
+        attrs.pop(key, None)
     for name, body in op.bodies.items():
         free, function = _add_function(
             root, f"{op.name or op.type}_{name}", body, values
@@ -66,13 +84,11 @@ def _move_bodies(root: Graph, op: Op) -> None:
         home.control(made, then)
     home.replace(op, list(made.outputs[: len(op.outputs)]), "function")
     if label:
-        made.name = label
+        home.rename(made, label)
     made.provenance = provenance
 
 
 def _dtype(value: OutputPort | None) -> object:
-    from amanda_tf.derived_attributes import element_type
-
     return None if value is None else element_type(value.type)
 
 

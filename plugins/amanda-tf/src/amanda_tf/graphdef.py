@@ -132,7 +132,7 @@ class _Writer:
         root, facts = self.root, GRAPH_RECORDS.of(self.root)
         if not (root.ops or root.functions or root.parameters):
             self.nodes.problems.append("there are no ops in it")
-        names = node_names(root)
+        names = node_names(root, results=self.results)
         spelling = Spelling(names.__getitem__, None, parameter_node)
         nodes = [*self.nodes.placeholders(root), *self.nodes.nodes(root, spelling)]
         if self.results:

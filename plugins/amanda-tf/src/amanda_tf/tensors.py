@@ -36,11 +36,16 @@ __all__ = ["encode_shape", "is_supported", "read_shape", "read_tensor", "tensor_
 _FIELDS: Final = {
     "bfloat16": "half_val", "bool": "bool_val", "complex128": "dcomplex_val",
     "complex64": "scomplex_val", "float16": "half_val", "float32": "float_val",
+    "float8_e4m3b11fnuz": "float8_val", "float8_e4m3fn": "float8_val",
+    "float8_e4m3fnuz": "float8_val", "float8_e5m2": "float8_val",
+    "float8_e5m2fnuz": "float8_val",
     "float64": "double_val", "int64": "int64_val", "string": "string_val",
     "uint32": "uint32_val", "uint64": "uint64_val",
 }  # fmt: skip
 """The field with the elements of a type; of other types it is `int_val`."""
-_FIXED: Final = ("float_val", "double_val", "scomplex_val", "dcomplex_val")
+_FIXED: Final = (
+    "float_val", "double_val", "scomplex_val", "dcomplex_val", "float8_val"
+)  # fmt: skip
 _MAX_STRINGS: Final = 1 << 16
 
 
@@ -75,7 +80,7 @@ def is_supported(data: memoryview, span: Span) -> bool:
     dtype = ELEMENT_TYPES.dtype(fields.get("dtype", 0), span[0])
     if dtype.name == "string":
         return "tensor_content" not in fields
-    return dtype.bits >= 8 and "float8_val" not in fields
+    return dtype.bits >= 8
 
 
 def read_tensor(file: MessageFile, span: Span) -> tuple[Tensor, dict[str, Any]]:
@@ -116,6 +121,8 @@ def _read_elements(
         return file.tensor((start, end), dtype, shape), None
     name = _FIELDS.get(dtype.name, "int_val")
     spans: list[Span] = fields.get(name, [])
+    if name == "float8_val":  # a single field of bytes
+        spans = [fields[name]] if name in fields else []
     if dtype.name == "string":
         return _read_strings(file, spans, shape, place), len(spans)
     size, width = prod(shape), dtype.bits // 8

@@ -1,4 +1,4 @@
-"""The variables of an executable, as those of TensorFlow."""
+"""The variables and lookup tables of an executable, as those of TensorFlow."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from amanda.errors import UsageError
 from amanda.graph import Graph, Op
 from amanda.tensors import Tensor
 from amanda_tf.backend import import_tensorflow
-from amanda_tf.notes import VALUE
+from amanda_tf.notes import TABLE_KEYS, TABLE_VALUES, VALUE
 
-__all__ = ["VariableState"]
+__all__ = ["VariableState", "make_table"]
 
 
 class VariableState(Mapping[str, Any]):
@@ -69,3 +69,13 @@ def _make_variable(op: Op) -> Any:
     from tensorflow.python.ops.resource_variable_ops import UninitializedVariable
 
     return UninitializedVariable(dtype=dtype, shape=tf.TensorShape(None))
+
+
+def make_table(op: Op) -> Any:
+    """The handle of a new lookup table with the content that its op notes."""
+    raw = import_tensorflow().raw_ops
+    keys, values = op.attrs[TABLE_KEYS].numpy(), op.attrs[TABLE_VALUES].numpy()
+    names = {name: str(op.attrs[name]) for name in ("key_dtype", "value_dtype")}
+    handle = raw.AnonymousHashTable(**names)
+    raw.InitializeTableV2(table_handle=handle, keys=keys, values=values)
+    return handle

@@ -165,14 +165,15 @@ def _placeholder(port: OutputPort, dtype: DType) -> MessageChunks:
 _VALID_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
 
-def node_names(graph: Graph) -> dict[Op, str]:
+def node_names(graph: Graph, *, results: bool = False) -> dict[Op, str]:
     """The name of every op; a new one where it has none, or not a valid one.
 
-    Inputs and results of a root graph keep their names.
+    Inputs keep their names; so do `results`, where they are nodes.
     """
     names: dict[Op, str] = {}
     used = {parameter_node(port) for port in graph.parameters if port.name}
-    for port, value in zip(graph.outputs, graph.results, strict=True):
+    rows = zip(graph.outputs, graph.results, strict=True) if results else ()
+    for port, value in rows:
         if port.name and (value is None or value.op.name != port.name or value.index):
             used.add(port.name)
     count = 0

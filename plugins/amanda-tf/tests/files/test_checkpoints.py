@@ -137,7 +137,7 @@ def write_slices(prefix, name, shape, parts) -> None:
 
 @pytest.mark.parametrize("name", ["model.index", "model"])
 def test_a_checkpoint_is_a_graph_of_constants(prefix: Path, name: str) -> None:
-    graph = amanda.load(prefix.with_name(name), format="tensorflow")
+    graph = amanda.load(prefix.with_name(name))
     assert [port.name for port in graph.result_ports] == sorted(TENSORS)
     for port, value in zip(graph.result_ports, graph.results, strict=True):
         assert same(value.op.attrs["value"], TENSORS[port.name])

@@ -3,6 +3,7 @@
 meta_graphs.py      one MetaGraphDef of a file as a graph, and back
 signatures.py       SignatureDef and entries of graphs
 variable_values.py  which tensor of a checkpoint belongs to which variable
+assets.py           the values of a graph that are paths of files beside it
 folders.py          the files of a SavedModel
 saver.py            variables and the ops that save and restore them, for new files
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,11 +16,12 @@ from amanda.formatkit import (
     parse_text_format,
     print_text_format,
 )
-from amanda.graph import Graph
+from amanda.graph import Graph, OutputPort
 from amanda.tensors import Tensor
 from amanda_tf.checkpoints import INDEX, Bundle, write_bundle
 from amanda_tf.messages import SAVED_RECORDS
 from amanda_tf.saved_messages import SAVED
+from amanda_tf.saved_models.assets import contents_of_assets
 from amanda_tf.saved_models.meta_graphs import (
     choose_meta_graph,
     meta_graph_chunks,
@@ -42,7 +43,9 @@ __all__ = [
 MODEL: Final = "saved_model.pb"
 TEXT_MODEL: Final = "saved_model.pbtxt"
 _VARIABLES: Final = "variables/variables"
-_OTHER_FILES: Final = ("assets", "assets.extra", "fingerprint.pb")
+_OTHER_FILES: Final = (
+    "assets", "assets.extra", "fingerprint.pb", "keras_metadata.pb"
+)  # fmt: skip
 _TEXT: Final = ".pbtxt"
 
 
@@ -70,9 +73,15 @@ def read_saved_model(
         root, rest=rest, before=others[:at], after=others[at + 1 :],
         files=dict(_other_files(folder)),
     )  # fmt: skip
+    with file_errors(path):
+        assets = contents_of_assets(root)
+        if assets:
+            from amanda_tf.mapping.tables.table_content import note_table_contents
+
+            note_table_contents(root, assets)
     prefix = folder / _VARIABLES
     if prefix.with_name(prefix.name + INDEX).exists():
-        _add_bundle(root, Bundle(prefix))
+        _add_bundle(root, Bundle(prefix), assets)
     elif any(op.type in VARIABLES for op in root):
         raise FormatError(
             "the graph has variables, and there is no file with their values",
@@ -88,10 +97,12 @@ def _open(path: Path, message: str) -> MessageFile:
     return MessageFile.open(path)
 
 
-def _add_bundle(root: Graph, bundle: Bundle) -> None:
+def _add_bundle(
+    root: Graph, bundle: Bundle, assets: Collection[OutputPort] = ()
+) -> None:
     """Note the values of variables, and record the other tensors of a checkpoint."""
     with file_errors(bundle.index):
-        used = add_values(root, bundle, bundle.index)
+        used = add_values(root, bundle, bundle.index, assets)
         rest = {k: bundle[k] for k in bundle if k not in used and bundle.is_readable(k)}
         SAVED_RECORDS.add(root, variables=rest)
 

@@ -13,7 +13,7 @@ from amanda.tensors import Tensor
 from amanda.types import DType, Shape, TensorType, resource, string
 from amanda_tf.derived_attributes import add_derived_attributes
 from amanda_tf.messages import NODE_RECORDS, SAVED_RECORDS
-from amanda_tf.notes import VALUE
+from amanda_tf.notes import TABLE_KEYS, TABLE_VALUES, VALUE
 from amanda_tf.saved_messages import SAVED
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ def with_saver(root: Graph, dictionary: Dictionary) -> Graph:
         for name in _COLLECTIONS:
             row = SAVED.writer("MetaGraphDef.CollectionDefEntry").put("key", name)
             meta.put("collection_def", row.put("value", collection).done())
+    tables = [op for op in copy if TABLE_KEYS in op.attrs and TABLE_VALUES in op.attrs]
+    if tables:
+        row = SAVED.writer("MetaGraphDef.CollectionDefEntry").put("key", _MAIN_OP)
+        row.put("value", _add_initializers(copy, tables))
+        meta.put("collection_def", row.done())
     add_derived_attributes(copy, dictionary)
     SAVED_RECORDS.add(copy, meta=meta.done())
     return copy
@@ -58,6 +63,8 @@ def with_saver(root: Graph, dictionary: Dictionary) -> Graph:
 _KEYS: Final = ("key", "slice")
 _COLLECTIONS: Final = ("variables", "trainable_variables")
 """Where users of a SavedModel find its variables."""
+_MAIN_OP: Final = "saved_model_main_op"
+"""The collection with the op that TensorFlow runs after it has loaded a model."""
 
 
 def _becomes_variable(op: Op) -> bool:
@@ -150,6 +157,25 @@ def _add_saver(graph: Graph, variables: list[Op]) -> tuple[bytes, bytes]:
     writer.put("restore_op_name", end.name).put("max_to_keep", 5)
     collection = SAVED.writer("CollectionDef").put("bytes_list", listed.done())
     return writer.put("version", 2).done(), collection.done()
+
+
+def _add_initializers(graph: Graph, tables: list[Op]) -> bytes:
+    """Add ops that fill lookup tables; returns the CollectionDef that lists them."""
+    end = _add(graph, "NoOp", [], {}, "save/init_tables", None, 0)
+    for op in tables:
+        name = f"save/{op.name}"
+        content = [
+            _constant(graph, op.attrs[key], f"{name}/{label}")
+            for key, label in ((TABLE_KEYS, "keys"), (TABLE_VALUES, "values"))
+        ]
+        kind = (
+            "LookupTableImport" if "Mutable" in (op.type or "") else "InitializeTable"
+        )
+        kind += "" if op.type in ("HashTable", "MutableHashTable") else "V2"
+        filled = _add(graph, kind, [op.output, *content], {}, f"{name}/init", None, 0)
+        graph.control(filled, end)
+    listed = SAVED.writer("CollectionDef.NodeList").put("value", end.name)
+    return SAVED.writer("CollectionDef").put("node_list", listed.done()).done()
 
 
 def _variable_def(op: Op, assigned: Op, read: OutputPort) -> bytes:

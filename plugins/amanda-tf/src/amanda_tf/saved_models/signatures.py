@@ -95,7 +95,8 @@ def signature_fields(
     graph: Graph, recorded: Mapping[str, bytes], spelling: Spelling
 ) -> bytes:
     """The signatures of a MetaGraphDef; as recorded, where they still hold."""
-    entries = dict(graph.entries) or {DEFAULT: _whole_graph(graph)}
+    whole = _whole_graph(graph)
+    entries = dict(graph.entries) or ({DEFAULT: whole} if whole.outputs else {})
     found = {
         name: raw
         for name, raw in recorded.items()

@@ -7,7 +7,7 @@ functions. Variables that no such op restores are found by their names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -28,12 +28,18 @@ _PASSING: Final = ("Identity", "Cast")
 _OBJECTS: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
-def add_values(root: Graph, tensors: Mapping[str, Tensor], who: str) -> set[str]:
-    """Note the value of every variable of a graph; returns the keys that were used."""
+def add_values(
+    root: Graph, tensors: Mapping[str, Tensor], who: str, assets: Collection[OutputPort]
+) -> set[str]:
+    """Note the value of every variable of a graph; returns the keys that were used.
+
+    The checkpoint does not have variables that hold the paths of assets.
+    """
     keys = dict(_restored_variables(root))
     named = _keys_by_name(tensors)
+    paths = {u.inputs[0] for value in assets for u in value.user_ops if u.inputs}
     for op in root:
-        if op.type in VARIABLES and op.own_namespace is None and op not in keys:
+        if op.type in VARIABLES and op not in keys and op.output not in paths:
             shared = op.attrs.get("shared_name")
             for name in (shared, op.name):
                 if isinstance(name, str) and name in named:

@@ -1,7 +1,8 @@
 """The content of lookup tables, from the ops that initialize them.
 
 An initializer is an op of the graph, or of a function that it calls with the handle of
-the table, as in SavedModels. Its keys and values have to be constants.
+the table, as in SavedModels. Its keys and values have to be constants, or lines of a
+text file that the SavedModel has among its assets.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from amanda.errors import FormatError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping import constant_of
 from amanda.tensors import FunctionRef, Tensor
@@ -20,45 +22,116 @@ __all__ = ["note_table_contents"]
 _INITIALIZERS: Final = (
     "InitializeTable", "InitializeTableV2", "LookupTableImport", "LookupTableImportV2",
 )  # fmt: skip
+_FROM_FILES: Final = ("InitializeTableFromTextFile", "InitializeTableFromTextFileV2")
+_LINE_NUMBER: Final = -1
+_WHOLE_LINE: Final = -2
 _MAX_DEPTH: Final = 16
 
 
-def note_table_contents(graph: Graph) -> None:
-    """Note keys and values on the tables of a graph whose initializers it has."""
-    if any(op.type in TABLES for op in graph):
-        _note_contents(graph, graph, {}, _MAX_DEPTH)
-
-
-def _note_contents(
-    root: Graph, part: Graph, given: Mapping[OutputPort, OutputPort], depth: int
+def note_table_contents(
+    graph: Graph, assets: Mapping[OutputPort, Tensor] | None = None
 ) -> None:
-    """The same for a function, whose parameters stand for values of the root."""
+    """Note keys and values on the tables of a graph whose initializers it has.
 
-    def outer(value: OutputPort | None) -> OutputPort | None:
-        while value is not None and value.op.type == "Identity":
-            value = value.op.inputs[0]
-        return None if value is None else given.get(value, value)
-
-    for op in part:
-        values = [outer(value) for value in op.inputs]
-        table = values[0] if values else None
-        if op.type in _INITIALIZERS and table is not None and table.op.type in TABLES:
-            _note_content(table.op, values[1:])
-        callee = _callee(root, op) if depth else None
-        if callee is not None and any(v is not None and v.op.type in TABLES
-                                      for v in values):  # fmt: skip
-            rows = zip(callee.parameters, values, strict=False)
-            inner: dict[OutputPort, OutputPort] = {
-                port: value for port, value in rows if value is not None
-            }
-            _note_contents(root, callee, inner, depth - 1)
+    `assets` are the contents of files, by the values of the graph that are their paths.
+    """
+    if any(op.type in TABLES for op in graph):
+        _Initializers(graph, assets or {}).note(graph, {}, _MAX_DEPTH)
 
 
-def _note_content(table: Op, values: list[OutputPort | None]) -> None:
-    keys, found = (None if v is None else constant_of(v) for v in values[:2])
-    if isinstance(keys, Tensor) and isinstance(found, Tensor):
-        table.attrs.setdefault(TABLE_KEYS, keys)
-        table.attrs.setdefault(TABLE_VALUES, found)
+class _Initializers:
+    """The initializers of a graph and of the functions that it calls."""
+
+    def __init__(self, root: Graph, assets: Mapping[OutputPort, Tensor]) -> None:
+        self.root = root
+        self.assets = assets
+
+    def note(
+        self, part: Graph, given: Mapping[OutputPort, OutputPort], depth: int
+    ) -> None:
+        """Note the contents that a part of the graph states.
+
+        `given` has the values of the root that parameters of a function stand for.
+        """
+
+        def outer(value: OutputPort | None) -> OutputPort | None:
+            while value is not None and value.op.type == "Identity":
+                value = value.op.inputs[0]
+            return None if value is None else given.get(value, value)
+
+        for op in part:
+            values = [outer(value) for value in op.inputs]
+            table = values[0] if values else None
+            if table is not None and table.op.type in TABLES:
+                self._note_content(op, table.op, values[1:])
+            callee = _callee(self.root, op) if depth else None
+            if callee is not None and any(v is not None and v.op.type in TABLES
+                                          for v in values):  # fmt: skip
+                rows = zip(callee.parameters, values, strict=False)
+                inner: dict[OutputPort, OutputPort] = {
+                    port: value for port, value in rows if value is not None
+                }
+                self.note(callee, inner, depth - 1)
+
+    def _note_content(self, op: Op, table: Op, values: list[OutputPort | None]) -> None:
+        content: tuple[object, object] | None = None
+        if op.type in _INITIALIZERS:
+            keys, found = (None if v is None else constant_of(v) for v in values[:2])
+            content = keys, found
+        elif op.type in _FROM_FILES and values[0] is not None:
+            file = self.assets.get(_assigned_value(values[0]))
+            content = None if file is None else _read_lines(op, table, file)
+        if content and all(isinstance(each, Tensor) for each in content):
+            table.attrs.setdefault(TABLE_KEYS, content[0])
+            table.attrs.setdefault(TABLE_VALUES, content[1])
+
+
+def _assigned_value(value: OutputPort) -> OutputPort:
+    """The value that a variable has which is read: what is assigned to it."""
+    if value.op.type != "ReadVariableOp" or value.op.inputs[0] is None:
+        return value
+    handle = value.op.inputs[0]
+    assigned = [u.inputs[1] for u in handle.user_ops if u.type == "AssignVariableOp"]
+    return assigned[0] if len(assigned) == 1 and assigned[0] is not None else value
+
+
+def _read_lines(op: Op, table: Op, file: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values of a table from the lines of a text file."""
+    lines = bytes(file.numpy()).replace(b"\r", b"").removesuffix(b"\n").split(b"\n")
+    size = op.attrs.get("vocab_size", -1)
+    lines = lines if size < 0 else lines[:size]
+    if b"" in lines or size > len(lines):
+        raise FormatError(
+            f"the text file of {table.label} is not its vocabulary",
+            expected=f"{'non-empty' if size < 0 else size} lines",
+            got=f"{len(lines)}, of which {lines.count(b'')} are empty",
+        )  # fmt: skip
+    keys, values = (
+        _column(lines, op.attrs[f"{side}_index"], op, table, f"{side}_dtype")
+        for side in ("key", "value")
+    )
+    return keys, values
+
+
+def _column(lines: list[bytes], index: int, op: Op, table: Op, key: str) -> Tensor:
+    """One column of a text file, as the element type of a table."""
+    dtype = table.attrs[key]
+    if index == _LINE_NUMBER:
+        first = op.attrs.get("offset", 0)
+        return Tensor.of(range(first, first + len(lines)), dtype)
+    delimiter = str(op.attrs.get("delimiter", "\t")).encode()
+    try:
+        if index != _WHOLE_LINE:
+            lines = [line.split(delimiter)[index] for line in lines]
+        if dtype.kind == "string":
+            return Tensor.strings(lines, (len(lines),))
+        convert = float if dtype.kind == "float" else int
+        return Tensor.of([convert(item) for item in lines], dtype)
+    except (IndexError, ValueError) as error:
+        raise FormatError(
+            f"a line of the text file of {table.label} is no row of it",
+            expected=f"a {dtype} in column {index}", got=str(error),
+        ) from error  # fmt: skip
 
 
 def _callee(root: Graph, op: Op) -> Graph | None:

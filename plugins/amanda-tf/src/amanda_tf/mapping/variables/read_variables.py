@@ -89,6 +89,21 @@ def read_destroy(handle: Any, *, ignore_lookup_error: bool = True) -> Any:
     return ()
 
 
+def read_disable_copy(handle: Any) -> Any:
+    """DisableCopyOnRead, which only changes how TensorFlow copies, to nothing."""
+    del handle
+    return ()
+
+
+def read_count_up_to(handle: Any, *, limit: int, T: Any) -> Any:  # noqa: N803
+    """ResourceCountUpTo to `assert`, and `assign` of the value plus one."""
+    del T
+    value = read_value(handle)
+    ops.assert_(ops.less(value, limit))  # noqa: PT009
+    assign(handle, value + 1)
+    return value
+
+
 def read_shape(handle: Any, *, out_type: Any = None) -> Any:
     return READ_SHAPES["Shape"](read_value(handle), out_type=out_type or "int32")
 
@@ -151,6 +166,8 @@ READ: dict[str, Any] = {
     "AssignSubVariableOp": read_assign_subtract,
     "VarIsInitializedOp": read_is_initialized,
     "DestroyResourceOp": read_destroy,
+    "DisableCopyOnRead": read_disable_copy,
+    "ResourceCountUpTo": read_count_up_to,
     "VariableShape": read_shape,
     "ResourceGather": read_gather,
     "ResourceGatherNd": read_gather_nd,

@@ -50,9 +50,10 @@ def use_resource_variables(graph: Graph, dictionary: Dictionary) -> None:
             made = _add_resource_op(graph, op, new_type, references, dictionary)
             first = op.inputs[0]
             assert first is not None
-            if new_type == "VarIsInitializedOp":
-                graph.replace_uses(op.output, made.output)
-            elif op.outputs:
+            if not _returns_reference(op, dictionary):
+                for old, new in zip(op.outputs, made.outputs, strict=True):
+                    graph.replace_uses(old, new)
+            else:
                 references[op.output] = _Reference(references[first].handle, made)
         else:
             continue
@@ -81,6 +82,11 @@ def _resource_type(op: Op, dictionary: Dictionary) -> str | None:
         if name is not None and dictionary.get(name) is not None:
             return name
     return None
+
+
+def _returns_reference(op: Op, dictionary: Dictionary) -> bool:
+    entry = dictionary.get(op.type or "")
+    return entry is not None and any(port.ref for port in entry.outputs)
 
 
 def _add_resource_op(

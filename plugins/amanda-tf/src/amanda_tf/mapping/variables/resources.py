@@ -13,7 +13,7 @@ from amanda.graph import Graph, Op, OutputPort, copy_ops
 from amanda.tensors import Tensor
 from amanda_tf.notes import VALUE
 
-__all__ = ["TABLES", "resolve_resources"]
+__all__ = ["TABLES", "capture_handles", "resolve_resources"]
 
 TABLES: Final = (
     "HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2",
@@ -21,10 +21,12 @@ TABLES: Final = (
 )  # fmt: skip
 _HANDLES: Final = ("VarHandleOp", *TABLES)
 _LOOPS: Final = ("While", "StatelessWhile")
-_BY_INPUT: Final = ("T", "Tin", "output_shapes")
+_BY_INPUT: Final = (
+    "T", "Tin", "output_shapes", "_output_shapes", "_read_only_resource_inputs"
+)  # fmt: skip
 _READERS: Final = (
     "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape",
-    "VarIsInitializedOp",
+    "VarIsInitializedOp", "DisableCopyOnRead",
 )  # fmt: skip
 """Ops that do not change the variable that they get."""
 
@@ -34,6 +36,12 @@ _ANONYMOUS: Final = ("", "cd2c89b7-88b7-44c8-ad83-06c2a9158347")
 
 def resolve_resources(graph: Graph) -> None:
     """Make handles unique, captured by bodies, and constants where nothing assigns."""
+    capture_handles(graph)
+    _freeze_variables(graph)
+
+
+def capture_handles(graph: Graph) -> None:
+    """Let all uses of a variable or table, also in bodies, read one handle."""
     _merge_handles(graph)
     waiting = [graph]
     while waiting:
@@ -44,7 +52,6 @@ def resolve_resources(graph: Graph) -> None:
                 part.replace(op, [first], "handle")
             elif op.bodies:
                 waiting += _capture_handles(op).bodies.values()
-    _freeze_variables(graph)
 
 
 def _is_handle(value: OutputPort | None) -> bool:
@@ -105,7 +112,7 @@ def _capture_handles(op: Op) -> Op:
     _move_order(home, op, made)
     label = op.name
     home.replace(op, values, "handles")
-    made.name = label
+    home.rename(made, label)
     return made
 
 
@@ -168,4 +175,4 @@ def _freeze_variables(graph: Graph) -> None:
         graph.replace_uses(op.output, constant.output)
         name = op.name
         graph.remove(op)
-        constant.name = name
+        graph.rename(constant, name)
