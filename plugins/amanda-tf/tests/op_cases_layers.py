@@ -12,6 +12,20 @@ POOL = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
 CUBE = {"ksize": [1, 2, 2, 2, 1], "strides": [1, 2, 2, 2, 1], "padding": "VALID"}
 
 
+def dequantized(
+    mode: str, type: str = "quint8", low: Any = -1.5, high: Any = 2.5, **more: Any
+) -> Any:
+    def build(op: Any, x: Any) -> Any:
+        import tensorflow as tf
+
+        quantized = op("Bitcast", x, type=tf.as_dtype(type))
+        return op("Dequantize", quantized, low, high, mode=mode, **more)
+
+    bits, start = type.lstrip("quint"), type.startswith("qint") * -100
+    kind = f"int{bits}" if start else f"uint{bits}"
+    return program("Dequantize", build, r(2, 3, low=start, high=100, dtype=kind))
+
+
 def norm(op: str, **attrs: Any) -> Any:
     """Batch normalization; of the other outputs, those that every version has."""
     return case(op, r(2, 3, 4, 3), positive(3), r(3), r(3), positive(3), results=3,
@@ -291,6 +305,11 @@ IMAGES = [
         axis=1,
     ),
     case("QuantizeAndDequantizeV3", r(3, 4), -1.0, 1.5, 8),
+    *(dequantized(mode) for mode in ("MIN_COMBINED", "MIN_FIRST", "SCALED")),
+    dequantized(
+        "SCALED", "qint8", low=[-1.0, -2.0, -3.0], high=[1.0, 0.5, 5.0], axis=1
+    ),
+    dequantized("MIN_COMBINED", "qint16", narrow_range=True),
     case(
         "QuantizeAndDequantizeV2",
         r(3, 4),
@@ -359,5 +378,6 @@ RANDOM = [
     case("RandomShuffle", r(7), seed=5, seed2=6),
     case("Multinomial", r(2, 3), 7, seed=5, seed2=6, agrees=same_type),
 ]
+
 
 CASES = [*NN, *IMAGES, *RANDOM]

@@ -37,7 +37,7 @@ class BodyTypes:
             ):
                 parameter.type = type
 
-    def widen(self, op: Op, mapped: Mapping[Graph, Graph]) -> bool:
+    def find_wider(self, op: Op, mapped: Mapping[Graph, Graph]) -> bool:
         """Whether an op's bodies need wider types than they were mapped with."""
         bodies = op.bodies if self._wider_types_of is not None else {}
         if not bodies or not all(body in mapped for body in bodies.values()):

@@ -178,7 +178,7 @@ class ConversionRun:
     def _next_graphs(self, entry: CoverEntry) -> list[Graph]:
         """The nested graphs that must be mapped before this op, or mapped again."""
         found, op = self._unmapped_graphs(entry), entry.op
-        if found or not self._body_types.widen(op, self._bodies):
+        if found or not self._body_types.find_wider(op, self._bodies):
             return found
         bodies = list(op.bodies.values())
         for body in bodies:

@@ -66,8 +66,16 @@ def known_content(value: Any) -> Any:
 
 
 def required_content(value: Any, what: str) -> Any:
-    """The elements of a `Value`; Decline where they are known at run time only."""
+    """The elements of a `Value`; Decline where they are known at run time only.
+
+    They may follow from constants by a few ops.
+    """
     found = known_content(value)
+    if found is None:
+        from amanda_std.passes.fold import computed_constant
+
+        tensor = computed_constant(value.port)
+        found = None if tensor is None else tensor.tolist()
     expect(found is not None, f"{what} is not constant")
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -45,7 +45,30 @@ def fold(graph: Graph, most: int = MAX_FOLDED_BYTES) -> int:
     return count
 
 
-def _known_results(op: Op, most: int, budget: Budget) -> list[Tensor] | None:
+def computed_constant(port: OutputPort, most_ops: int = 64) -> Tensor | None:
+    """The content of a value that follows from constants by a few ops, else None."""
+    graph = port.graph
+    found: dict[OutputPort, Tensor | None] = {port: constant_of(port)}
+    if graph is None or port.op is graph or found[port] is not None:
+        return found[port]
+    ops = graph.upstream(port)
+    budget = Budget(MAX_FOLDED_BYTES)
+    if len(ops) > most_ops:
+        return None
+
+    def content(value: OutputPort) -> Tensor | None:
+        return found[value] if value in found else constant_of(value)
+
+    for op in ops:
+        values = _known_results(op, MAX_FOLDED_BYTES, budget, content)
+        found.update(zip(op.outputs, values or (), strict=False))
+    return found[port]
+
+
+def _known_results(
+    op: Op, most: int, budget: Budget,
+    content: Callable[[OutputPort], Tensor | None] = constant_of,
+) -> list[Tensor] | None:  # fmt: skip
     if op.is_constant or not is_std(op) or op.bodies or op.control_inputs:
         return None
     if effect_of(op) is not None or has_trait(op, Trait.NOT_FOLDED):
@@ -53,7 +76,7 @@ def _known_results(op: Op, most: int, budget: Budget) -> list[Tensor] | None:
     contents = [_content_of_type(port) for port in op.outputs]
     if all(tensor is not None for tensor in contents):
         return [tensor for tensor in contents if tensor is not None]
-    held = [None if v is None else constant_of(v) for v in op.inputs]
+    held = [None if v is None else content(v) for v in op.inputs]
     if any(t is None and v is not None for t, v in zip(held, op.inputs, strict=True)):
         return None
     tensors = {id(tensor): tensor for tensor in held if tensor is not None}
@@ -61,7 +84,7 @@ def _known_results(op: Op, most: int, budget: Budget) -> list[Tensor] | None:
     size = _result_bytes(op)
     if size is None or size > room or not _is_affordable(op, held, size, budget):
         return None
-    args, attrs = op_arguments(op, lambda port: np.asarray(constant_of(port)))
+    args, attrs = op_arguments(op, lambda port: np.asarray(content(port)))
     with np.errstate(all="ignore"):
         made = operation_of(op).run(args, attrs)
     many = made if isinstance(made, tuple | list) else (made,)

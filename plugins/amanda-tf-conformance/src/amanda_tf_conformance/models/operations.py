@@ -425,7 +425,7 @@ def models() -> Iterator[Model]:
     for theme, rows in THEMES.items():
         for name, function, *arrays in rows:
             yield of_function(f"{theme}_{name}", function, *arrays)
-    yield Model("string_lookup_table", _Lookup, (TEXT,))
+    yield Model("string_lookup_table", _Lookup, (TEXT,), freezes=False)
 
 
 def _einsum(equation: str) -> Callable[..., Any]:

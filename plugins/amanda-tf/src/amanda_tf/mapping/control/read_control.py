@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from amanda.mapping import constant_of
+from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_std import ops
-from amanda_std.mappings import inline_body, known_content
+from amanda_std.mappings import expect, inline_body, known_content
 from amanda_tf.mapping.arrays.stacked_array import is_open, with_shape, written_type
 from amanda_tf.mapping.control.dims import dims_as_vector
 
@@ -114,7 +115,47 @@ def read_print(x: Any, *shown: Any, message: str = "", first_n: int = -1,
     return ops.print(x, text=message)
 
 
+def read_string_format(
+    *xs: Any, template: str, placeholder: str = "%s", summarize: int = 3, context: Any
+) -> Any:
+    """Values that are printed, each after the text before it; else it is declined."""
+    del summarize
+    users = context.source.output.user_ops
+    expect(
+        all(op.type == "PrintV2" for op in users), "texts are formatted to be printed"
+    )
+    texts = template.split(placeholder)
+    for text, x in zip(texts, xs, strict=False):
+        ops.print(x, text=text.strip())
+    return Tensor.strings([template], ())
+
+
+def read_print_text(text: Any, *, context: Any, **_stream: Any) -> Any:
+    """Prints a text, unless its parts are printed where it is formatted."""
+    source = context.source.inputs[0]
+    if source is None or source.op.type != "StringFormat":
+        ops.print(text)
+    return ()
+
+
+def read_optional(x: Any, *, Toutput_types: Any = None) -> Any:  # noqa: N803
+    """An optional that has a value is this value."""
+    del Toutput_types
+    return ops.identity(x)
+
+
+def read_optional_value(
+    x: Any, *, output_types: Any = None, output_shapes: Any = None
+) -> Any:
+    del output_types, output_shapes
+    return ops.identity(x)
+
+
 READ: dict[str, Any] = {
+    "StringFormat": read_string_format,
+    "PrintV2": read_print_text,
+    "OptionalFromValue": read_optional,
+    "OptionalGetValue": read_optional_value,
     "ToBool": _truth,
     "Case": read_case,
     "StatelessCase": read_case,

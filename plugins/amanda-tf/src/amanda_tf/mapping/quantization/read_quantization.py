@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from amanda_std import ops
-from amanda_std.mappings import rank_of, required_integer
+from amanda_std.mappings import cast_to, rank_of, required_integer
 from amanda_tf.mapping.gradients.derivatives import gradient_of, gradients_of
 
 __all__ = ["READ"]
@@ -85,7 +85,35 @@ def read_quantize_and_dequantize_v1(
     return read_quantize_and_dequantize(x, *ends, **attrs)
 
 
+_LIMITS: Final = {
+    "quint8": (0, 255), "qint8": (-128, 127), "quint16": (0, 65535),
+    "qint16": (-(2**15), 2**15 - 1), "qint32": (-(2**31), 2**31 - 1),
+}  # fmt: skip
+
+
+def read_dequantize(
+    x: Any, low: Any, high: Any, *, mode: str = "MIN_COMBINED",
+    narrow_range: bool = False, axis: int = -1, dtype: Any = None, context: Any,
+) -> Any:  # fmt: skip
+    """The numbers that quantized ones stand for, in a range from `low` to `high`."""
+    least, most = _LIMITS[str(context.source.attrs["T"])]
+    if axis != -1:
+        shape = [-1 if i == axis else 1 for i in range(rank_of(x))]
+        low, high = ops.reshape(low, shape), ops.reshape(high, shape)
+    wide = ops.astype(x, dtype="float32")
+    if mode == "SCALED":
+        step = high / np.float32(most)
+        if least:
+            least += narrow_range
+            step = ops.maximum(step, low / np.float32(least))
+        return cast_to(wide * step, dtype or "float32")
+    step = (high - low) / np.float32(most - least)
+    start = ops.round(low / step) * step if mode == "MIN_FIRST" else low
+    return cast_to((wide - np.float32(least)) * step + start, dtype or "float32")
+
+
 READ: dict[str, Any] = {
+    "Dequantize": read_dequantize,
     "FakeQuantWithMinMaxArgs": read_fake_quant_args,
     "FakeQuantWithMinMaxVarsGradient": read_fake_quant_vars_gradient,
     "FakeQuantWithMinMaxVarsPerChannelGradient": read_fake_quant_vars_gradient,

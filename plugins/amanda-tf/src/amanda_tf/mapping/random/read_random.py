@@ -63,11 +63,18 @@ def read_random_uniform_int(
 
 
 def read_random_shuffle(o: Any, x: Any, *, seed: int = 0, seed2: int = 0) -> Any:
+    return _shuffle(o.side.value(x), _key(o, seed, seed2))
+
+
+def read_stateless_shuffle(x: Any, key: Any, counter: Any, alg: Any) -> Any:
+    """Rows in the order that a Philox stream gives."""
+    return _shuffle(x, _philox(key, counter, alg))
+
+
+def _shuffle(x: Any, given: dict[str, Any]) -> Any:
     """Fisher-Yates, unrolled: the i-th element changes places with a later one."""
-    x = o.side.value(x)
     size = x.shape[0] if rank_of(x) else 1
     expect(isinstance(size, int) and size <= 64, "more than 64 rows, or not static")
-    given = _key(o, seed, seed2)
     if given["generator"] == "threefry":
         return ops.gather(x, ops.random_permutation(given["key"], size))
     words = ops.random_bits(shape=(max(size - 1, 1),), dtype="uint32", **given)
@@ -228,4 +235,5 @@ READ: dict[str, Any] = {
     "StatelessRandomUniformFullInt": read_stateless_full_int,
     "StatelessRandomUniformFullIntV2": read_stateless_full_int_v2,
     "StatelessMultinomial": read_stateless_multinomial,
+    "StatelessShuffle": read_stateless_shuffle,
 }
