@@ -17,9 +17,11 @@ if TYPE_CHECKING:
         new_file,
         replace_file,
     )
+    from amanda.files.binary.stored_zip import ArchiveWriter
     from amanda.files.mapped_file import COPY_BYTES, MappedFile
 
 __all__ = [
+    "ArchiveWriter",
     "COPY_BYTES",
     "LEFT_OVER",
     "MappedFile",
@@ -32,6 +34,7 @@ __all__ = [
 
 _HOME = {
     **dict.fromkeys(__all__, "amanda.files.atomic"),
+    "ArchiveWriter": "amanda.files.binary.stored_zip",
     **dict.fromkeys(("COPY_BYTES", "MappedFile"), "amanda.files.mapped_file"),
 }
 

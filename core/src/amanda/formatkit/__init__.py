@@ -1,10 +1,11 @@
-"""The format kit: what formats share whose files are protobuf messages.
+"""The format kit: what formats share whose files are protobuf messages or archives.
 
 - `ProtoSchema`: messages declared in a `.proto` file, their readers and writers
 - `MessageFile`: a file that is mapped; its tensors stay in it until they are used
 - `MessageChunks`: a message to be written, with tensors that are not in memory
 - `DTypeCodes`, `varint_tensors`: element types by number, elements stored as varints
 - `ModelNames`, `NameScope`: unique names of values
+- `Archive`: the members of a zip archive; stored ones stay in the file
 - `FileRecords`: what a file says that no part of a graph stands for
 
 docs/plugin-author.md has an example.
@@ -58,9 +59,12 @@ from amanda.formatkit.wire import (
     locate_error,
     unpack_varints,
 )
+from amanda.formatkit.zip_archive import Archive, BytesFile, parse_json
 
 __all__ = [
+    "Archive",
     "BYTES",
+    "BytesFile",
     "UNKNOWN_FIELDS",
     "Buffer",
     "DTypeCodes",
@@ -93,6 +97,7 @@ __all__ = [
     "iter_fields",
     "join_spans",
     "locate_error",
+    "parse_json",
     "message_classes",
     "pack_elements",
     "parse_text_format",

@@ -72,7 +72,7 @@ def _archive_of(model: Any) -> bytes:
 
 
 def _read_archive(file: MessageFile, version: str | None) -> Graph:
-    from amanda_keras.archive import Archive
+    from amanda.formatkit import Archive
     from amanda_keras.records import MODEL_RECORDS
     from amanda_keras.weight_file import WeightFile
 
@@ -97,7 +97,7 @@ def _read_archive(file: MessageFile, version: str | None) -> Graph:
 
 
 def _read_hdf5(file: MessageFile, version: str | None) -> Graph:
-    from amanda_keras.archive import parse_json
+    from amanda.formatkit import parse_json
     from amanda_keras.legacy_weights import legacy_tensors
     from amanda_keras.weight_file import WeightFile
 

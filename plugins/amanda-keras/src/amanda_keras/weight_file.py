@@ -9,10 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from amanda.errors import AmandaError, FormatError, LimitError
-from amanda.formatkit import MessageFile
+from amanda.formatkit import BytesFile, MessageFile
 from amanda.tensors import Tensor
 from amanda.types import DType, parse_element
-from amanda_keras.archive import BytesFile
 
 __all__ = ["WeightFile", "hdf5_errors"]
 

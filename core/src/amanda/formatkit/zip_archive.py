@@ -1,4 +1,4 @@
-"""The members of a `.keras` file, a zip archive, within bounds."""
+"""The members of a zip archive, within bounds, and JSON in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zlib
 from typing import Any, Final
 
 from amanda.errors import FormatError, LimitError
-from amanda.formatkit import MessageFile
+from amanda.formatkit.message_file import MessageFile
 
 __all__ = ["Archive", "BytesFile", "parse_json"]
 

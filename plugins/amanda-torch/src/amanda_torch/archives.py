@@ -1,0 +1,146 @@
+"""The archives of exported programs: `.pt2` of PyTorch 2.8 on, and those before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import amanda
+from amanda.dictionary import Dictionary
+from amanda.errors import FormatError, UsageError
+from amanda.formatkit import Archive, MessageFile
+from amanda.graph import Graph
+from amanda_torch.payloads import NO_PAYLOADS, Payloads, member_tensor, read_payloads
+from amanda_torch.reader import read_program
+from amanda_torch.records import PROGRAM_RECORDS
+
+__all__ = ["DEFAULT_MODEL", "MEMBERS", "Members", "read_archive"]
+
+DEFAULT_MODEL: Final = "model"
+
+
+class Members(NamedTuple):
+    """Where an archive has the parts of a model, relative to its root folder."""
+
+    program: str = "models/{}.json"
+    weights: str = "data/weights/"
+    weights_table: str = "data/weights/{}_weights_config.json"
+    constants: str = "data/constants/"
+    constants_table: str = "data/constants/{}_constants_config.json"
+    samples: str = "data/sample_inputs/{}.pt"
+    extra: str = "extra/"
+
+
+MEMBERS: Final = Members()
+_WRITTEN: Final = frozenset([
+    "archive_format", "archive_version", "byteorder", ".data/version",
+    ".data/serialization_id",
+])  # fmt: skip
+"""Members that every archive has, and the writer writes."""
+_REFUSED: Final = {
+    "data/aotinductor/": (
+        "this is a model that AOTInductor compiled, without its graph",
+        "save the exported program: torch.export.save(program, path)",
+    ),
+    "data.pkl": (
+        "this is a pickle of PyTorch, which is never opened",
+        "save the weights as safetensors, or the model with torch.export.save",
+    ),
+}  # fmt: skip
+
+
+def read_archive(file: MessageFile, model: str | None, version: str | None) -> Graph:
+    """The graph of a model in an archive, whose weights stay in the file."""
+    archive = Archive(file)
+    names = [name for name in archive.members if not name.endswith("/")]
+    root = _root_folder(names)
+    inside = {name.removeprefix(root): name for name in names}
+    chosen = _choose_model(inside, model)
+    program = _expect_program(archive.read_json(root + MEMBERS.program.format(chosen)))
+    weights = _payloads(archive, root, MEMBERS.weights, MEMBERS.weights_table, chosen)
+    constants = _payloads(
+        archive, root, MEMBERS.constants, MEMBERS.constants_table, chosen
+    )
+    graph = read_program(program, dictionary_of(program, version), weights, constants)
+    used = {op.attrs["target"] for op in graph if op.type == "get_attr"}
+    rest = {name: payload.record | {"tensor": payload.tensor}
+            for table in (weights, constants)
+            for name, payload in table.items() if name not in used}  # fmt: skip
+    kept = [name for name in inside if name.startswith(MEMBERS.extra)]
+    kept += [n for n in inside if n == MEMBERS.samples.format(chosen)]
+    members = {name: member_tensor(archive, inside[name]) for name in kept}
+    named = "" if chosen == DEFAULT_MODEL else chosen
+    PROGRAM_RECORDS.add(graph, model=named, members=members, payloads=rest)
+    return graph
+
+
+def _root_folder(names: list[str]) -> str:
+    """The folder that an archive has everything in."""
+    first = names[0] if names else ""
+    root = first[: first.find("/") + 1]
+    return root if all(name.startswith(root) for name in names) else ""
+
+
+def _choose_model(inside: Mapping[str, str], wanted: str | None) -> str:
+    before, after = MEMBERS.program.split("{}")
+    found = [
+        name[len(before) : -len(after)] for name in inside
+        if name.startswith(before) and name.endswith(after)
+    ]  # fmt: skip
+    if wanted in found:
+        return wanted
+    if not found:
+        _refuse(inside)
+    if wanted is None and (len(found) == 1 or DEFAULT_MODEL in found):
+        return DEFAULT_MODEL if DEFAULT_MODEL in found else found[0]
+    raise UsageError(
+        "the archive has several models" if wanted is None
+        else f"the archive has no model {wanted!r}",
+        got=", ".join(found), hint="choose one: model=NAME",
+    )  # fmt: skip
+
+
+def _refuse(inside: Mapping[str, str]) -> None:
+    for part, (message, hint) in _REFUSED.items():
+        if any(name.startswith(part) for name in inside):
+            raise FormatError(
+                message, expected="an exported program (models/NAME.json)", hint=hint
+            )
+    raise FormatError(
+        "the archive has no exported program",
+        expected="models/NAME.json", got=", ".join(sorted(inside)[:6]),
+        hint="save one: torch.export.save(torch.export.export(model, inputs), path)",
+    )  # fmt: skip
+
+
+def _payloads(
+    archive: Archive, root: str, folder: str, table: str, model: str
+) -> Payloads:
+    """The tensors of a table; none if the archive has none."""
+    name = root + table.format(model)
+    if name in archive.members:
+        return read_payloads(archive, root + folder, name)
+    if f"{root}{folder}{model}.pt" in archive.members:
+        raise FormatError(
+            "the weights of this file are a pickle, which is never opened",
+            who=f"{root}{folder}{model}.pt",
+            hint="load it with PyTorch 2.9 or newer, and save it again",
+        )
+    return NO_PAYLOADS
+
+
+def _expect_program(program: Any) -> Mapping[str, Any]:
+    if isinstance(program, dict) and isinstance(program.get("graph_module"), dict):
+        return program
+    raise FormatError("this is no exported program", expected="graph_module")
+
+
+def dictionary_of(program: Mapping[str, Any], version: str | None) -> Dictionary:
+    """The newest dictionary that is not newer than the PyTorch of a program."""
+    if version is None:
+        found = program.get("torch_version")
+        version = found if isinstance(found, str) else ""
+        version = version.lstrip("<=> ").partition("+")[0].partition("a")[0]
+    name = f"torch@{version}" if version[:1].isdigit() else "torch"
+    dictionary: Any = amanda.namespace(name, assume=True)
+    return dictionary  # type: ignore[no-any-return]

@@ -1,0 +1,115 @@
+"""The weights and constants of an archive, which stay in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from amanda.errors import AmandaError, FormatError
+from amanda.formatkit import Archive, MessageFile
+from amanda.tensors import Tensor
+from amanda.types import DType, uint8
+from amanda_torch.codes import DTYPES
+from amanda_torch.value_types import contiguous_strides
+
+__all__ = ["NO_PAYLOADS", "Payload", "Payloads", "member_tensor", "read_payloads"]
+
+
+class Payload(NamedTuple):
+    """An entry of a table of weights: its tensor, and what else the file says of it.
+
+    `tensor` is None for what is pickled, which is not opened.
+    """
+
+    tensor: Tensor | None
+    record: dict[str, Any]
+
+
+Payloads = Mapping[str, Payload]
+NO_PAYLOADS: Final[Payloads] = {}
+
+
+def member_tensor(archive: Archive, name: str) -> Tensor:
+    """The bytes of a member, which stay in the file if it is stored."""
+    file, start = archive.file_of(name)
+    return file.tensor((start, len(file.data)), uint8, (len(file.data) - start,))
+
+
+def read_payloads(archive: Archive, folder: str, config: str) -> dict[str, Payload]:
+    """The tensors that a table of an archive lists; equal entries share a tensor."""
+    entries = archive.read_json(config).get("config")
+    if not isinstance(entries, dict):
+        raise FormatError("the table has no entries", who=config, expected="config")
+    found: dict[str, Payload] = {}
+    tensors: dict[Any, Payload] = {}
+    for name, entry in entries.items():
+        try:
+            meta = entry["tensor_meta"]
+            key = (entry["path_name"], entry["is_param"], repr(meta))
+            if key not in tensors:
+                tensors[key] = _read_payload(archive, folder, entry)
+            found[name] = tensors[key]
+        except AmandaError as error:
+            error.where = error.where or f"{config}, {name}"
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FormatError(
+                "an entry of weights is malformed", where=f"{config}, {name}",
+                got=f"{entry!r:.80} ({error!r:.60})",
+            ) from error  # fmt: skip
+    return found
+
+
+def _read_payload(archive: Archive, folder: str, entry: dict[str, Any]) -> Payload:
+    member = f"{folder}{entry['path_name']}"
+    record: dict[str, Any] = {
+        key: entry[key] for key in ("is_param", "use_pickle") if key in entry
+    }
+    if entry.get("use_pickle"):
+        record["path_name"] = entry["path_name"]
+        record["bytes"] = member_tensor(archive, member)
+        return Payload(None, record)
+    meta = entry["tensor_meta"]
+    record["tensor_meta"] = meta
+    dtype = DTYPES.dtype(meta["dtype"])
+    shape = tuple(int(size["as_int"]) for size in meta["sizes"])
+    strides = [int(stride["as_int"]) for stride in meta["strides"]]
+    offset = int(meta["storage_offset"]["as_int"])
+    file, start = archive.file_of(member)
+    size = len(file.data) - start
+    tensor_size = dtype.bits // 8
+    for each in shape:
+        tensor_size *= each
+    is_plain = offset == 0 and (size == tensor_size or not tensor_size)
+    if is_plain and strides == contiguous_strides(shape):
+        return Payload(file.tensor((start, start + size), dtype, shape), record)
+    storage = file.tensor((start, start + size), dtype, (size * 8 // dtype.bits,))
+    record["storage"] = storage
+    tensor = _strided_view(storage, file, start, shape, strides, offset)
+    return Payload(tensor, record)
+
+
+def _strided_view(
+    storage: Tensor, file: MessageFile, start: int, shape: tuple[int, ...],
+    strides: list[int], offset: int,
+) -> Tensor:  # fmt: skip
+    """A view of a storage; where it is not contiguous, it is computed when used."""
+    last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    if min([offset, *shape, *strides]) < 0 or (0 not in shape and last >= storage.size):
+        raise FormatError(
+            "a tensor is larger than its storage",
+            expected=f"at most {storage.size} elements", got=last + 1,
+        )  # fmt: skip
+    dtype = storage.dtype
+    if strides == contiguous_strides(shape) and isinstance(dtype, DType):
+        begin = start + offset * dtype.bits // 8
+        return file.tensor((begin, len(file.data)), dtype, shape)
+
+    def view() -> Any:
+        import numpy as np
+
+        flat = storage.numpy()
+        steps = [step * flat.itemsize for step in strides]
+        return np.lib.stride_tricks.as_strided_view(flat[offset:], shape, steps)
+
+    return Tensor.lazy(view, dtype, shape)

@@ -1,0 +1,66 @@
+"""What a file says of programs, nodes and values that no part of a graph stands for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from amanda.formatkit import FileRecords, any_of, dict_of, list_of, of_class
+
+__all__ = ["INPUT_RECORDS", "NODE_RECORDS", "PROGRAM_RECORDS", "VALUE"]
+
+VALUE: Final = "x-value"
+"""The free note of a `get_attr` with its value, a Tensor."""
+
+_TEXT: Final = of_class(str)
+_TEXTS: Final = list_of(_TEXT)
+_ANY: Final = of_class(dict)
+
+NODE_RECORDS: Final = FileRecords(
+    "torch:node",
+    {
+        "metadata": dict_of(_TEXT),
+        "values": list_of(any_of(_ANY, of_class(type(None)))),
+        "groups": list_of(of_class(int)),
+        "kinds": dict_of(_TEXT),
+        "keywords": _TEXTS,
+        "nulls": _TEXTS,
+        "spread": of_class(bool),
+        "single": of_class(bool),
+        "payload": _ANY,
+    },
+)
+"""Of an op.
+
+- `values`: dtype, sizes, strides etc. of each output; the expression of a number
+- `groups`: the length of each output that is a list, -1 for one value, where the
+  definition says otherwise
+- `kinds`: kinds of arguments that follow neither from value nor definition
+- `keywords`: positional arguments that are passed by name
+- `nulls`: arguments that are null, as they would be without
+- `spread`: the values of a variadic port are arguments each, and not one list
+- `single`: a higher-order op returns a tensor, not a tuple
+- `payload`: of a `get_attr`, other fields of its entry in the archive
+"""
+
+INPUT_RECORDS: Final = FileRecords(
+    "torch:port",
+    {"value": _ANY, "spec": _ANY, "kind": _TEXT},
+)
+"""Of a parameter or result. `value`: as `values` of a node; `spec`: its role;
+`kind`: that of its argument where it is not a tensor."""
+
+PROGRAM_RECORDS: Final = FileRecords(
+    "torch:program",
+    {
+        "torch_version": _TEXT, "schema_version": _ANY, "opset_version": _ANY,
+        "range_constraints": _ANY, "guards_code": _TEXTS, "verifiers": _TEXTS,
+        "module_call_graph": list_of(_ANY), "metadata": _ANY,
+        "treespec_namedtuple_fields": _ANY, "inputs": _TEXTS, "constants": _ANY,
+        "model": _TEXT, "members": _ANY, "payloads": _ANY, "single": of_class(bool),
+        "values": _ANY,
+    },
+)  # fmt: skip
+"""`inputs`: the order of all inputs, where it is not that of the ops and parameters;
+`constants`: inputs that are constant numbers, by name; `members`: further members of
+the archive; `payloads`: entries of weights that no input of the program has; `values`:
+of values that no output has; `single`: of a body, as `single` of a node."""
