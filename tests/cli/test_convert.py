@@ -193,3 +193,28 @@ class TestToys(MappingSuite):
                 self.named("Relu", "toy/a/12"),
             ),
         }
+
+
+@pytest.mark.parametrize(
+    ("dim", "types"),
+    [
+        ("n=8", ["float32[8, ?]", "float32[8]", "float32[...]"]),
+        ("x:1=width", ["float32[n, width]", "float32[n]", "float32[...]"]),
+        ("x=2,3", ["float32[2, 3]", "float32[2]", "float32[...]"]),
+        ("z=4,5", ["float32[n, ?]", "float32[n]", "float32[4, 5]"]),
+    ],
+)
+def test_dims_of_inputs_get_sizes(
+    call: Call, toy_host: amanda.Host, tmp_path: Path, dim: str, types: list[str]
+) -> None:
+    graph = Graph("toy/a/13")
+    for text, name in (("[n, ?]", "x"), ("[n]", "y"), ("[...]", "z")):
+        graph.parameter(amanda.parse_type(f"float32{text}"), name)
+    graph.result(graph.parameters[1], "r")
+    file, out = saved(graph, tmp_path), tmp_path / "out.yaml"
+    assert call("convert", file, out, "--dim", dim).code == 0
+    found = amanda.load(out, host=toy_host)
+    assert [str(port.type) for port in found.parameters] == types
+    ended = call("convert", file, out, "--dim", "m=1")
+    assert ended.code == 2
+    assert "expected: one of x:0, n, x:1, y:0, n" in ended.err

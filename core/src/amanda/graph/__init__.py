@@ -19,7 +19,12 @@ from amanda.graph._bulk import bulk, snap
 from amanda.graph._check import constant_fault, content_faults, is_version
 from amanda.graph._clone import copy_ops
 from amanda.graph._contents import KEEP, Entry
-from amanda.graph._dim_names import UNCHECKED_DIM_NAMES, input_dims, shares_dims
+from amanda.graph._dim_names import (
+    UNCHECKED_DIM_NAMES,
+    input_dims,
+    set_dims,
+    shares_dims,
+)
 from amanda.graph._graph import Graph
 from amanda.graph._op import CONSTANT, CORE, Change, Op, Provenance
 from amanda.graph._port import (
@@ -68,6 +73,7 @@ __all__ = [
     "input_dims",
     "is_note",
     "is_version",
+    "set_dims",
     "shares_dims",
     "snap",
     "value_port",

@@ -1,16 +1,20 @@
-"""Graphs in which the names of symbolic dims are documentation, as in ONNX files."""
+"""Symbolic dims of the inputs of a graph: sizes for them, and names that are only
+documentation, as in ONNX files."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from amanda.types import Sym, TensorType
+from amanda.errors import UsageError
+from amanda.types import Dim, Sym, TensorType, Type
 
 if TYPE_CHECKING:
     from amanda.graph._graph import Graph
+    from amanda.graph._port import OutputPort
 
-__all__ = ["UNCHECKED_DIM_NAMES", "input_dims", "shares_dims"]
+__all__ = ["UNCHECKED_DIM_NAMES", "input_dims", "set_dims", "shares_dims"]
 
 UNCHECKED_DIM_NAMES: Final = "x-unchecked-dim-names"
 """Attribute of a root graph, `True` where names of dims are documentation.
@@ -40,3 +44,95 @@ def shares_dims(graph: Graph) -> bool:
     """
     counts = Counter(symbol for dim in input_dims(graph) for symbol in dim.free)
     return any(count > 1 for count in counts.values())
+
+
+def set_dims(graph: Graph, sizes: Mapping[str, Dim | Sequence[Dim]]) -> None:
+    """Give symbolic dims of inputs a size, or another name, in all types of a graph.
+
+    A dim is named by itself, or by an input and an axis; `sizes` of an input is its
+    whole shape.
+
+    >>> from amanda.graph import Graph
+    >>> graph = Graph("amanda/std/1")
+    >>> x, y = graph.parameter("float32[n, ?]", "x"), graph.parameter("int8[...]", "y")
+    >>> set_dims(graph, {"n": 8, "x:1": Sym.named("width"), "y": [2, 3]})
+    >>> str(x.type), str(y.type)
+    ('float32[8, width]', 'int8[2, 3]')
+    """
+    values: dict[Sym, Dim] = {}
+    for name, given in sizes.items():
+        if isinstance(given, int | Sym):
+            values[_symbol(graph, name)] = given
+        else:
+            _set_shape(_input(graph, name), given, values)
+    for part in graph.graphs():
+        ports = (port for op in part for port in op.outputs)
+        for port in (*part.parameters, *ports):
+            if port.type is not None:
+                port.type = _with_dims(port.type, values)
+
+
+def _with_dims(type: Type, values: Mapping[Sym, Dim]) -> Type:
+    return type.map_dims(lambda dim: dim.substitute(values))
+
+
+def _set_shape(port: OutputPort, given: Sequence[Dim], values: dict[Sym, Dim]) -> None:
+    """Give an input a shape; its symbols have these values everywhere."""
+    type = port.type
+    known = type.shape if isinstance(type, TensorType) else None
+    dims = [] if known is None or not known.has_rank else list(known)
+    if known is not None and not known.has_rank:
+        assert isinstance(type, TensorType)
+        port.type = TensorType(type.dtype, given, type.axes)
+        return
+    is_possible = len(dims) == len(given) and all(
+        isinstance(dim, Sym) or dim == size
+        for dim, size in zip(dims, given, strict=True)
+    )
+    if not is_possible:
+        raise UsageError(
+            f"input {port.name!r} cannot have this shape",
+            expected=str(type), got=list(given),
+        )  # fmt: skip
+    values.update(
+        (dim, size)
+        for dim, size in zip(dims, given, strict=True)
+        if isinstance(dim, Sym)
+    )
+
+
+def _input(graph: Graph, name: str) -> OutputPort:
+    for port in graph.parameters:
+        if port.name == name:
+            return port
+    raise _no_such_dim(graph, name)
+
+
+def _symbol(graph: Graph, name: str) -> Sym:
+    """The symbol of a dim of the inputs: by its own name, or as `input:axis`."""
+    for label, dim in _named_dims(graph):
+        if label == name:
+            return dim
+    raise _no_such_dim(graph, name)
+
+
+def _named_dims(graph: Graph) -> Iterator[tuple[str, Sym]]:
+    """The symbols of the inputs' dims, each by the names that it may be given."""
+    for port in graph.parameters:
+        if isinstance(port.type, TensorType) and port.type.shape.has_rank:
+            for axis, dim in enumerate(port.type.shape):
+                if isinstance(dim, Sym) and (dim.name or dim.is_anonymous):
+                    yield f"{port.name or port.index}:{axis}", dim
+                    if dim.name:
+                        yield dim.name, dim
+
+
+def _no_such_dim(graph: Graph, name: str) -> UsageError:
+    known = [label for label, _ in _named_dims(graph)]
+    inputs = [f"{port.name or port.index}: {port.type}" for port in graph.parameters]
+    return UsageError(
+        f"the inputs have no symbolic dim {name!r}",
+        expected=f"one of {', '.join(known)}" if known else "no dims: none is symbolic",
+        hint="INPUT=1,3 states the whole shape of an input",
+        problems=inputs,
+    )

@@ -82,9 +82,13 @@ class Format:
             given = LiveArguments(args, kwargs)
             graph = read_live_object(source, _dictionary(name), given)
         else:
-            with file_errors(source):
-                graph = _read(source, _dictionary(name), tags)
-        return apply_choices(graph, choices)
+            graph = _read(source, _dictionary(name), tags)
+        try:
+            return apply_choices(graph, choices)
+        except UsageError as error:
+            is_path = isinstance(source, str | os.PathLike)
+            error.who = error.who or (str(source) if is_path else None)
+            raise
 
     def write(self, graph: Graph, path: Path) -> None:
         """Write a file or a folder; the data of tensors is copied in blocks."""
@@ -155,7 +159,6 @@ def _dictionary(name: str) -> Dictionary:
 
 def _read(source: Any, dictionary: Dictionary, tags: Names) -> Graph:
     from amanda_tf.loading.choices import text_list
-    from amanda_tf.loading.interface import expose_placeholders
 
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     folder = None if path is None else _saved_model_folder(path)
@@ -165,6 +168,14 @@ def _read(source: Any, dictionary: Dictionary, tags: Names) -> Graph:
         return read_saved_model(folder, dictionary, text_list(tags))
     if tags is not None:
         raise UsageError("tags are for SavedModels, and this is none", got=tags)
+    with file_errors(source):
+        return _read_other(source, path, dictionary)
+
+
+def _read_other(source: Any, path: Path | None, dictionary: Dictionary) -> Graph:
+    """The graph of a MetaGraph, a checkpoint or a GraphDef."""
+    from amanda_tf.loading.interface import expose_placeholders
+
     if path is not None and path.suffix == ".meta":
         from amanda_tf.saved_models import read_meta_graph_file
 

@@ -13,7 +13,7 @@ from amanda.errors import UsageError
 if TYPE_CHECKING:
     from amanda.graph import Graph
 
-__all__ = ["load_option", "open_model"]
+__all__ = ["dim_option", "load_option", "open_model", "set_given_dims"]
 
 _KEY: Final = "amanda.load options"
 
@@ -32,6 +32,34 @@ load_option = click.option(
     "documentation lists them.",
 )
 """The option of verbs that read a model, for `open_model`."""
+
+
+dim_option = click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="DIM=SIZE",
+    help="The size, or another name, of a symbolic dim of an input: batch=1, or "
+    "INPUT:AXIS=1; INPUT=1,3 is the whole shape.",
+)
+"""The option of verbs that change a model, for `set_given_dims`."""
+
+
+def set_given_dims(graph: Graph, texts: Sequence[str]) -> None:
+    """Give dims of inputs the sizes that `--dim` states."""
+    from amanda.graph import set_dims
+    from amanda.types import Dim, parse_dim
+
+    sizes: dict[str, Dim | list[Dim]] = {}
+    for text in texts:
+        name, mark, value = text.rpartition("=")
+        if not mark or not name or not value:
+            raise UsageError(
+                "--dim takes a dim and its size", expected="DIM=SIZE", got=text
+            )
+        dims = [parse_dim(each) for each in value.split(",")]
+        sizes[name] = dims if "," in value else dims[0]
+    set_dims(graph, sizes)
 
 
 def parse_load_options(texts: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import load_option, open_model
+from amanda.cli.inputs.model import (
+    dim_option,
+    load_option,
+    open_model,
+    set_given_dims,
+)
 from amanda.cli.inputs.passes import passes_options, plan_with_passes
 from amanda.cli.output.answer import Answer, Table
 from amanda.cli.output.terminal import show_progress
@@ -41,6 +46,7 @@ __all__ = ["command"]
 )
 @click.option("--format", "form", help="The format of SOURCE; default: detected.")
 @load_option
+@dim_option
 @click.option("--target-format", "target_form", help="The format of TARGET.")
 @click.option(
     "--schema",
@@ -61,6 +67,7 @@ def command(
     *,
     goal: str | None,
     form: str | None,
+    dims: tuple[str, ...],
     target_form: str | None,
     schema: str | None,
     files: tuple[str, ...],
@@ -80,6 +87,7 @@ def command(
     from amanda.mapping.routes.report import trace_rules
 
     graph, form = open_model(source, form)
+    set_given_dims(graph, dims)
     written = default_host().format_to_write(
         Path(target), target_form, goal or graph.namespace
     )

@@ -267,5 +267,5 @@ def _unknown_value(graph: Graph, name: str, text: str, op: Op | None) -> UsageEr
     near: Sequence[str] = get_close_matches(name, list(names), n=1)
     return UsageError(
         f"there is no tensor {text!r} in the graph",
-        hint=f"did you mean {near[0]!r}?" if near else None,
+        hint=f"did you mean {near[0]!r}?" if near else "amanda show FILE lists its ops",
     )

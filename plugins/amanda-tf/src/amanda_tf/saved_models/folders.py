@@ -26,6 +26,7 @@ from amanda_tf.saved_models.meta_graphs import (
     choose_meta_graph,
     meta_graph_chunks,
     read_meta_graph,
+    tags_of,
 )
 from amanda_tf.saved_models.saver import with_saver
 from amanda_tf.saved_models.variable_values import VARIABLES, add_values, keyed_tensors
@@ -65,7 +66,9 @@ def read_saved_model(
         file = _open(path, "SavedModel")
         whole = (0, len(file.data))
         spans = SAVED.read("SavedModel", file.data).get("meta_graphs", [])
-        at = choose_meta_graph(file.data, spans, tags)
+        known = [tags_of(file.data, span) for span in spans]
+    at = choose_meta_graph(known, tags, str(path))
+    with file_errors(path):
         root = read_meta_graph(file, spans[at], dictionary)
         others = [bytes(file.data[start:end]) for start, end in spans]
         rest = SAVED.raw_fields("SavedModel", file.data, whole, without=["meta_graphs"])

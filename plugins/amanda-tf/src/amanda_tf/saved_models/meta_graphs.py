@@ -33,15 +33,14 @@ def tags_of(data: memoryview, span: Span) -> list[str]:
 
 
 def choose_meta_graph(
-    data: memoryview, spans: Sequence[Span], tags: Sequence[str] | None
+    known: Sequence[list[str]], tags: Sequence[str] | None, who: str
 ) -> int:
-    """The index of the MetaGraphDef with these tags.
+    """The index of the MetaGraphDef with these tags, of those with the tags `known`.
 
     Without tags it is the only one, or that of `serve`.
     """
-    known = [tags_of(data, span) for span in spans]
     if not known:
-        raise FormatError("a SavedModel without a graph")
+        raise FormatError("a SavedModel without a graph", who=who)
     if tags is None and len(known) == 1:
         return 0
     wanted = sorted([SERVE] if tags is None else tags)
@@ -51,10 +50,10 @@ def choose_meta_graph(
     if tags is None:
         raise UsageError(
             f"none of the {len(known)} graphs of the SavedModel has the tag {SERVE!r}",
-            hint=f"choose one by tags: {shown}",
-        )
+            who=who, hint=f"choose one by tags: {shown}",
+        )  # fmt: skip
     raise UsageError(
-        "the SavedModel has no graph with these tags", expected=shown,
+        "the SavedModel has no graph with these tags", who=who, expected=shown,
         got=",".join(wanted),
     )  # fmt: skip
 
