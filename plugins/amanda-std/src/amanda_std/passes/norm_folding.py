@@ -6,12 +6,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from amanda.graph import KEEP, Graph, Op, Parameter
 from amanda.mapping import Decline, RuleSet
 from amanda.passes import Rewriting
+from amanda.tensors import Tensor
 from amanda_std import ops
 from amanda_std.engine.traits import Trait
-from amanda_std.engine.values import Value
+from amanda_std.engine.values import Value, constant_of
 from amanda_std.hub.effect_order import effect_of
 from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.hub.op_access import has_trait, op_arguments, operation_of
@@ -24,8 +27,9 @@ def fold_norms(graph: Graph) -> int:
     """Fold norms and factors into constant weights of the preceding layer; returns how
     many.
 
-    The new weights are constant expressions, which `fold` computes; results change
-    by rounding. A graph that writes variables, as one that trains does, stays."""
+    Results change by rounding. New weights are computed when they are read, so that no
+    more of them than one must be in memory. A graph that writes variables, as one that
+    trains does, stays."""
     if any(effect_of(op) == "writes" for op in graph.walk()):
         return 0
     return _folding_rules()(graph)
@@ -36,17 +40,27 @@ def _folding_rules() -> Rewriting:
     rules = RuleSet("fold_norms", "amanda/std", "amanda/std")
     for head, call in _RULES.items():
         rules.read(head)(call)
-    return Rewriting(rules, STD_SIDE)
+    return Rewriting(rules, STD_SIDE, worth=_reads_a_layer)
+
+
+def _reads_a_layer(op: Op) -> bool:
+    """Whether the first operand is made by a layer with weights."""
+    x = op.inputs[0] if op.inputs else None
+    return (
+        x is not None
+        and not isinstance(x, Parameter)
+        and has_trait(x.op, Trait.LINEAR_LAYER)
+    )
 
 
 def _batch_norm(
     x: Any, scale: Any, bias: Any, mean: Any, var: Any, *, axis: int, epsilon: float
 ) -> Any:
     layer = _preceding_layer(x)
-    _expect_constant(scale, bias, mean, var)
     if axis % x.ndim != _channel_axis(layer, x.ndim):
         raise Decline("it is not the channels that are scaled")
-    factor = scale / ops.sqrt(var + epsilon)
+    scale, bias, mean, var = map(_array_of, (scale, bias, mean, var))
+    factor = scale / np.sqrt(var + var.dtype.type(epsilon))
     return _scaled_layer(layer, factor, bias - mean * factor)
 
 
@@ -56,26 +70,19 @@ def _multiply(x: Any, c: Any) -> Any:
 
 
 def _divide(x: Any, c: Any) -> Any:
-    return (
-        _multiply(x, ops.reciprocal(c))
-        if c.port.op.is_constant
-        else _decline_computed()
-    )
+    layer = _preceding_layer(x)
+    vector = _per_channel_vector(c, x, layer)
+    return _scaled_layer(layer, vector.dtype.type(1) / vector, None)
 
 
 def _add(x: Any, c: Any) -> Any:
     layer = _preceding_layer(x)
-    if not _has_bias(layer):
-        raise Decline("the layer has no bias to add it to")
-    return _scaled_layer(layer, None, _per_channel_vector(c, x, layer))
+    return _with_offset(layer, _per_channel_vector(c, x, layer))
 
 
 def _subtract(x: Any, c: Any) -> Any:
-    return _add(x, -c) if c.port.op.is_constant else _decline_computed()
-
-
-def _decline_computed() -> Any:
-    raise Decline("it is no constant")
+    layer = _preceding_layer(x)
+    return _with_offset(layer, -_per_channel_vector(c, x, layer))
 
 
 _RULES: dict[str, Callable[..., Any]] = {
@@ -105,13 +112,12 @@ def _preceding_layer(x: Any) -> Op:
     return op  # type: ignore[no-any-return]
 
 
-def _has_bias(layer: Op) -> bool:
-    return len(operation_of(layer).form.params) > 2
-
-
-def _expect_constant(*values: Any) -> None:
-    if not all(value.port.op.is_constant for value in values):
-        raise Decline("its numbers are not constant")
+def _array_of(value: Any) -> Any:
+    """The elements of a constant of floats."""
+    tensor = constant_of(value.port)
+    if tensor is None or tensor.dtype.kind != "float":
+        raise Decline("its numbers are not constant floats")
+    return tensor.numpy()
 
 
 def _channel_axis(layer: Op, rank: int) -> int:
@@ -121,8 +127,9 @@ def _channel_axis(layer: Op, rank: int) -> int:
 
 
 def _per_channel_vector(c: Any, x: Any, layer: Op) -> Any:
-    """A constant with one element per channel, from one that broadcasts as such."""
-    _expect_constant(c)
+    """An array with one element per channel, from a constant that broadcasts as such."""
+    if constant_of(c.port) is None:
+        raise Decline("its numbers are not constant")
     channels = x.type.shape[_channel_axis(layer, x.ndim)]
     if not isinstance(channels, int):
         raise Decline("the number of channels is not known")
@@ -130,7 +137,13 @@ def _per_channel_vector(c: Any, x: Any, layer: Op) -> Any:
     wide = [axis for axis, size in enumerate(dims) if size != 1]
     if c.ndim > x.ndim or wide not in ([], [_channel_axis(layer, x.ndim)]):
         raise Decline("it is not one number for each channel")
-    return ops.broadcast_to(ops.reshape(c, [-1]), [channels])
+    return np.broadcast_to(_array_of(c).reshape(-1), [channels])
+
+
+def _with_offset(layer: Op, offset: Any) -> Any:
+    if len(operation_of(layer).form.params) < 3:
+        raise Decline("the layer has no bias to add it to")
+    return _scaled_layer(layer, None, offset)
 
 
 def _scaled_layer(layer: Op, factor: Any, offset: Any) -> Any:
@@ -138,18 +151,26 @@ def _scaled_layer(layer: Op, factor: Any, offset: Any) -> Any:
     args, attrs = op_arguments(layer, Value)
     x, w, b, *_ = *args, None
     if factor is not None:
-        w = w * _broadcast_to_weights(factor, w, attrs)
-        b = None if b is None else b * factor
-    if offset is not None:
-        b = offset if b is None else b + offset
+        w = _scaled_weights(w, factor, attrs)
+    if b is not None:
+        b = _array_of(b)
+        b = b if factor is None else b * factor
+        b = b if offset is None else b + offset
+    else:
+        b = offset
     if "kernel_layout" in attrs:
         return operation_of(layer)(x, w, b, **attrs)
     return ops.matmul(x, w) if b is None else ops.linear(x, w, b)
 
 
-def _broadcast_to_weights(factor: Any, w: Any, attrs: dict[str, Any]) -> Any:
-    """A factor per channel, reshaped to broadcast with the weights."""
-    if "kernel_layout" not in attrs:
-        return factor
-    out = to_channels_first(attrs["kernel_layout"], w.ndim)[0]
-    return ops.reshape(factor, [-1 if axis == out else 1 for axis in range(w.ndim)])
+def _scaled_weights(w: Any, factor: Any, attrs: dict[str, Any]) -> Tensor:
+    """The weights times a factor per channel, computed when they are read."""
+    weights: Any = constant_of(w.port)
+    out = w.ndim - 1
+    if "kernel_layout" in attrs:
+        out = to_channels_first(attrs["kernel_layout"], w.ndim)[0]
+    if weights.dtype.numpy != factor.dtype or weights.shape[out] != factor.size:
+        raise Decline("it has not one number of the same type for each channel")
+    shape = [-1 if axis == out else 1 for axis in range(w.ndim)]
+    wide = factor.reshape(shape)
+    return Tensor.lazy(lambda: weights.numpy() * wide, weights.dtype, weights.shape)
