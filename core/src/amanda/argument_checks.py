@@ -207,7 +207,8 @@ class _Signature:
             if value.__class__ not in kind:
                 kind.check(value)
         for name, value in kwargs.items():
-            self.named[name].check(value)
+            if value.__class__ not in self.named[name]:
+                self.named[name].check(value)
 
     def iterate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
         """What a generator function yields."""
@@ -279,14 +280,23 @@ class _Names(dict[str, Any]):
 class _Kind(set[type]):
     """The annotation of a parameter, and the classes that are known to satisfy it."""
 
-    __slots__ = ("_is_any", "_signature", "name")
+    __slots__ = ("_is_any", "_signature", "_values", "name")
 
     def __init__(self, signature: _Signature, name: str, is_any: bool) -> None:
         self._signature, self.name, self._is_any = signature, name, is_any
+        self._values: frozenset[Any] = frozenset()
+        """The values of an annotation that is a Literal and nothing else."""
 
     def check(self, value: Any) -> None:
         """Raise UsageError unless the value is of the annotated kind."""
-        wanted = Any if self._is_any else self._signature.annotation(self.name)
+        if self._is_any:
+            self.add(value.__class__)
+            return
+        if value.__class__ is str and value in self._values:
+            return
+        wanted = self._signature.annotation(self.name)
+        if typing.get_origin(wanted) is typing.Literal:
+            self._values = frozenset(typing.get_args(wanted))
         if not satisfies(value, wanted):
             if value is self._signature.default(self.name):
                 return

@@ -34,6 +34,7 @@ def entry_values(graph: Graph) -> set[OutputPort]:
 def _unused_ops(graph: Graph, keep: frozenset[str | None]) -> list[Op]:
     """Ops that no result needs, users first, except those with a value in `keep`."""
     found: dict[Op, None] = {}
+    effects: dict[tuple[str | None, str | None], bool] = {}
     for part in reversed(list(graph.graphs())):
         named = entry_values(part)
         sinks = set(part.inner_control_sinks)
@@ -42,8 +43,12 @@ def _unused_ops(graph: Graph, keep: frozenset[str | None]) -> list[Op]:
                 continue
             if keep and any(port.name in keep for port in op.outputs):
                 continue
-            if op.inputs and _has_effects(op):
-                continue
+            if op.inputs:
+                key = op.namespace, op.type
+                if key not in effects:
+                    effects[key] = _has_effects(op)
+                if effects[key]:
+                    continue
             found[op] = None
     return list(found)
 
