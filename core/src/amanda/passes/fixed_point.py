@@ -71,7 +71,9 @@ def apply_passes(graph: Graph, passes: Named, *, rounds: int = ROUNDS) -> PassRe
                 done[name] = _run_pass(name, run, graph)
                 unchanged = 0 if done[name] else unchanged + 1
                 if unchanged == len(named):
-                    return applied
+                    break
+            if unchanged >= len(named):
+                break
     return applied
 
 
