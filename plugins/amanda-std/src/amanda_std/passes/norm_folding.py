@@ -127,7 +127,7 @@ def _channel_axis(layer: Op, rank: int) -> int:
 
 
 def _per_channel_vector(c: Any, x: Any, layer: Op) -> Any:
-    """An array with one element per channel, from a constant that broadcasts as such."""
+    """One element per channel, from a constant that broadcasts as such."""
     if constant_of(c.port) is None:
         raise Decline("its numbers are not constant")
     channels = x.type.shape[_channel_axis(layer, x.ndim)]
