@@ -11,6 +11,7 @@
     history.py         all versions of a dictionary, and the dictionary of one
     folder.py          a folder of data files, with an index of digests
     differences.py     how two dictionaries differ
+    call_layout.py     arguments that may be inputs or attributes
     call_signature.py  what the mapping engine needs to know of an op type
     port_binding.py    which port each input and output of an op belongs to
     op_checker.py      validation of one op
@@ -43,6 +44,7 @@ from amanda.dictionary.names import (
 if TYPE_CHECKING:
     from amanda.dictionary.attributes import attribute_fault, cast_value
     from amanda.dictionary.binary import decode_op_def, encode_op_def
+    from amanda.dictionary.call_layout import CallLayout, OpInputs
     from amanda.dictionary.call_signature import REQUIRED, Signature
     from amanda.dictionary.datafile import (
         GONE,
@@ -93,6 +95,7 @@ __all__ = [
     "REQUIRED",
     "Attr",
     "BodyArity",
+    "CallLayout",
     "Deprecation",
     "Dictionary",
     "DictionaryFolder",
@@ -106,6 +109,7 @@ __all__ = [
     "OpChange",
     "OpDef",
     "OpHistory",
+    "OpInputs",
     "argument_docs",
     "Port",
     "PortBinding",
@@ -150,6 +154,7 @@ _LATE = {
         "decode_op_def",
         "encode_op_def",
     ),
+    "call_layout": ("CallLayout", "OpInputs"),
     "call_signature": (
         "REQUIRED",
         "Signature",

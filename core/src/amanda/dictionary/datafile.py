@@ -59,6 +59,8 @@ class DictionaryHeader:
     - `reference`: the key of a dict that refers to an attribute of the enclosing
       function, so that the value is unknown
     - `overload`: the separator before the overload name, as in `aten.add.Tensor`
+    - `named_inputs`: a port takes a number, as an attribute of its name; an attribute,
+      or an item of one, takes a value, as an input of its name
     """
 
     namespace: str
@@ -70,6 +72,7 @@ class DictionaryHeader:
     deprecated: bool = False
     reference: str = ""
     overload: str = ""
+    named_inputs: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.dictionary.call_arguments import CallArguments, bind_arguments
+from amanda.dictionary.call_layout import CallLayout
 from amanda.dictionary.op_checker import body_faults, get_checker
 from amanda.dictionary.port_binding import bind_ports
 from amanda.dictionary.type_patterns import pattern_of
@@ -164,6 +165,8 @@ class OpBuilder:
     ) -> Op:
         graph = self._graph
         dtypes = dict(_bind_type_variables(op_def, args))
+        if self._dictionary.header.named_inputs:
+            return self._add_by_name(op_def, args, name, outputs, dtypes)
         inputs = [
             value
             if value is None or isinstance(value, OutputPort)
@@ -184,6 +187,37 @@ class OpBuilder:
             feedback=op_def.feedback,
         )
         _set_output_types(op, op_def, attrs, dtypes)
+        return op
+
+    def _add_by_name(
+        self,
+        op_def: OpDef,
+        args: CallArguments,
+        name: str | None,
+        outputs: int | None,
+        dtypes: dict[str, DType],
+    ) -> Op:
+        """Add an op whose arguments are inputs or attributes, as they are given."""
+        arguments = dict(args.attrs)
+        for port, value in args.inputs:
+            given = value
+            if not (value is None or isinstance(value, OutputPort | int | float)):
+                tensor = _constant_tensor(op_def, port, value, dtypes)
+                given = self._graph.constant(tensor).output
+            if port.repeats:
+                arguments.setdefault(port.name, []).append(given)
+            else:
+                arguments[port.name] = given
+        found = CallLayout(op_def).inputs(arguments)
+        count = _min_outputs(op_def, found.attrs) if outputs is None else outputs
+        op = add_op(
+            self._graph, op_def.name, found.values, found.attrs, outputs=count,
+            name=name,
+        )  # fmt: skip
+        ports = op.input_ports if found.names else []
+        for place, label in found.names.items():
+            ports[place].set_name(label)
+        _set_output_types(op, op_def, found.attrs, dtypes)
         return op
 
     def _faults(self, op: Op, op_def: OpDef, args: CallArguments) -> Iterator[OpFault]:

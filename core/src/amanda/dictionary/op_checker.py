@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.dictionary.attributes import attribute_fault, fast_check
+from amanda.dictionary.call_layout import CallLayout
 from amanda.dictionary.history import Dictionary, suggest_names
 from amanda.dictionary.names import Name
 from amanda.dictionary.op_definition import Attr, OpDef
 from amanda.dictionary.port_binding import PortBinding, bind_ports, type_faults
-from amanda.graph import NOTE_PREFIX
+from amanda.graph import NOTE_PREFIX, OutputPort
 from amanda.tensors import FunctionRef
 from amanda.types import TensorType
 
 if TYPE_CHECKING:
-    from amanda.graph import Graph, InputPort, Op, OutputPort
+    from amanda.graph import Graph, InputPort, Op
     from amanda.types import Type
 
 __all__ = ["OpChecker", "OpFault", "body_faults", "get_checker"]
@@ -30,6 +31,18 @@ class OpFault(NamedTuple):
     kind: str
     message: str
     hint: str | None = None
+
+
+class _Given:
+    """A number in the place of an input."""
+
+
+_GIVEN: Final = _Given()
+_SAMPLES: Final[Mapping[str, Any]] = {
+    "bool": True, "int": 1, "dim": 1, "number": 1, "float": 1.0, "double": 1.0,
+    "any": 1,
+}  # fmt: skip
+"""A value of each kind of attribute that an input can be."""
 
 
 class OpChecker:
@@ -60,6 +73,7 @@ class OpChecker:
         self.deprecated = header.deprecated and op_def.deprecated is not None
         self.slow = self.deprecated or self.has_bodies or bool(self.functions)
         self.valid_keys: set[tuple[Any, ...]] = set()
+        self.layout = CallLayout(op_def) if header.named_inputs else None
 
     def passes(self, op: Op) -> bool:
         """Fast check: True if the op is valid; otherwise `faults` has to decide."""
@@ -78,6 +92,8 @@ class OpChecker:
             return False
         if self.recorded and op.side_record is not None and op.side_record.extras:
             return False  # attributes of ports, which repeat the definition
+        if self.layout is not None and op.side_record is not None:
+            return False  # inputs that may have names
         return self._key(op, attrs) in self.valid_keys
 
     def _key(self, op: Op, attrs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -100,6 +116,9 @@ class OpChecker:
     ) -> list[OpFault]:
         """Full check: all faults of an op. `bodies` are those that it will get."""
         attrs = op.attrs if op.has_attrs else _NONE
+        inputs: Sequence[OutputPort | _Given | None] = op.inputs
+        if self.layout is not None:
+            attrs, inputs = self._resolve_names(self.layout, op, attrs)
         found = [*self._attr_faults(op, attrs, bodies), *self._body_faults(op)]
         found += self._function_faults(attrs, functions)
         if self.deprecated:
@@ -107,8 +126,9 @@ class OpChecker:
             hint = self.op_def.deprecated.why or self.op_def.doc or None
             message = f"is deprecated in {self.namespace}, since {self.op_def.since}"
             found.insert(0, OpFault("deprecated", message, hint))
-        ports = list(self._port_faults(op, attrs))
-        if not ports:
+        ports = list(self._port_faults(op, attrs, inputs))
+        named = self.layout is not None and op.side_record is not None
+        if not (ports or named or _GIVEN in inputs):
             self._cache_key(op, attrs)
         found += ports
         if self.recorded:
@@ -121,6 +141,36 @@ class OpChecker:
                 self.valid_keys.add(self._key(op, attrs))
         except TypeError:
             pass  # an attribute in the key is not hashable
+
+    # -- named inputs --------------------------------------------------------------
+
+    def _resolve_names(
+        self, layout: CallLayout, op: Op, attrs: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], Sequence[OutputPort | _Given | None]]:
+        """Attributes with samples in the place of inputs; inputs by port."""
+        arguments = layout.arguments(op)
+        found = {key: value for key, value in attrs.items() if key not in arguments}
+        inputs: list[OutputPort | _Given | None] = []
+        for name, port in layout.ports.items():
+            value = arguments.pop(name, [] if port.repeats else None)
+            items = value if port.repeats and isinstance(value, list) else [value]
+            if all(map(_is_input, items)):
+                is_value = [i is None or isinstance(i, OutputPort) for i in items]
+                inputs += [
+                    item if known else _GIVEN
+                    for item, known in zip(items, is_value, strict=True)
+                ]
+            else:
+                found[name] = value
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        inputs += arguments.pop("#rest", [])
+        for name, value in arguments.items():
+            if name not in op.bodies:
+                attr = self.known.get(name)
+                sample = None if attr is None else _SAMPLES.get(attr.base)
+                found[name] = _with_samples(value, sample)
+        return found, inputs
 
     # -- attributes and bodies -----------------------------------------------------
 
@@ -183,15 +233,22 @@ class OpChecker:
 
     # -- ports ---------------------------------------------------------------------
 
-    def _port_faults(self, op: Op, attrs: Mapping[str, Any]) -> Iterator[OpFault]:
-        op_def, inputs = self.op_def, op.inputs
+    def _port_faults(
+        self,
+        op: Op,
+        attrs: Mapping[str, Any],
+        inputs: Sequence[OutputPort | _Given | None],
+    ) -> Iterator[OpFault]:
+        op_def = self.op_def
         values: list[tuple[str, PortBinding, Type | None]] = []
         bound = bind_ports(op_def.inputs, len(inputs), op_def, attrs)
         if bound.fault:
             yield OpFault("inputs", f"inputs: {bound.fault}")
         for binding, value in zip(bound.bindings or (), inputs, strict=False):
-            if value is not None:
+            if isinstance(value, OutputPort):
                 values.append(("input", binding, value.type))
+            elif value is _GIVEN:
+                continue  # a number
             elif not binding.is_optional:
                 yield OpFault("missing input", f"input {binding.name} is missing")
         bound = bind_ports(op_def.outputs, len(op.outputs), op_def, attrs)
@@ -214,6 +271,24 @@ class OpChecker:
             for binding, port in zip(bindings, values, strict=False):
                 if port.has_attrs:
                     yield from _port_attr_faults(side, binding, port)
+
+
+def _is_input(value: Any) -> bool:
+    """Whether a port accepts a value: one of the graph, none, or a number."""
+    if isinstance(value, list):
+        return all(map(_is_input, value))
+    return value is None or isinstance(value, OutputPort | bool | int | float | complex)
+
+
+def _with_samples(value: Any, sample: Any) -> Any:
+    """A value with a sample in the place of each input; a fault where there is none."""
+    if isinstance(value, OutputPort):
+        return value.type if sample is None else sample
+    if isinstance(value, list):
+        return [_with_samples(item, sample) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_samples(item, sample) for key, item in value.items()}
+    return value
 
 
 def get_checker(dictionary: Dictionary, op_type: str | None) -> OpChecker | None:

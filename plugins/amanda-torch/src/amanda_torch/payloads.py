@@ -110,6 +110,6 @@ def _strided_view(
 
         flat = storage.numpy()
         steps = [step * flat.itemsize for step in strides]
-        return np.lib.stride_tricks.as_strided_view(flat[offset:], shape, steps)
+        return np.lib.stride_tricks.as_strided(flat[offset:], shape, steps)
 
     return Tensor.lazy(view, dtype, shape)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from amanda.dictionary import CallLayout
 from amanda.errors import AmandaError, FormatError, LimitError
 from amanda.formatkit import locate_error
 from amanda.graph import Graph, Op, OutputPort, bulk
 from amanda.types import VoidType
 from amanda_torch.aliases import order_writes
-from amanda_torch.call_layouts import Argument, CallLayout
 from amanda_torch.codes import (
     DTYPES,
     KINDS_OF_FRAMEWORK,
@@ -22,7 +22,13 @@ from amanda_torch.codes import (
     variant,
 )
 from amanda_torch.payloads import NO_PAYLOADS, Payloads
-from amanda_torch.records import INPUT_RECORDS, NODE_RECORDS, PROGRAM_RECORDS, VALUE
+from amanda_torch.records import (
+    INPUT_RECORDS,
+    NODE_RECORDS,
+    PROGRAM_RECORDS,
+    VALUE,
+    usual_groups,
+)
 from amanda_torch.value_types import TypeReader
 
 if TYPE_CHECKING:
@@ -262,11 +268,11 @@ class GraphReader:
             bodies=found.bodies or None,
         )  # fmt: skip
         ports = op.input_ports if found.names else []
-        for at, label in found.names:
-            ports[at].set_name(label)
+        for place, label in found.names.items():
+            ports[place].set_name(label)
         values = self._add_outputs(op, outputs)
         is_list = groups != [-1] * len(groups)
-        if is_list and not (layout.outputs_list and len(groups) == 1):
+        if is_list and groups != usual_groups(layout, len(outputs)):
             record["groups"] = groups
         if node.get("is_hop_single_tensor_return"):
             record["single"] = True
@@ -298,9 +304,9 @@ class GraphReader:
 
     def _arguments(
         self, inputs: list[Any], layout: CallLayout, record: dict[str, Any]
-    ) -> list[Argument]:
+    ) -> dict[str, Any]:
         """The arguments of a node by name; those of higher-order ops by position."""
-        found: list[Argument] = []
+        found: dict[str, Any] = {}
         unnamed: list[Any] = []
         for item in inputs:
             kind, value = variant(item["arg"])
@@ -312,17 +318,19 @@ class GraphReader:
             if argument is None and name in layout.optional:
                 record.setdefault("nulls", []).append(name)
             else:
-                found.append(Argument(name, argument))
+                found[name] = argument
             passed = item.get("kind")
             by_name = name in layout.optional if passed is None else passed == _KEYWORD
             if by_name and name in layout.positional:
                 record.setdefault("keywords", []).append(name)
-        return (self._named(unnamed, layout, record) if unnamed else []) + found
+        if unnamed:
+            found = self._by_position(unnamed, layout, record) | found
+        return found
 
     @staticmethod
-    def _named(
+    def _by_position(
         values: list[Any], layout: CallLayout, record: dict[str, Any]
-    ) -> list[Argument]:
+    ) -> dict[str, Any]:
         """Names for positional arguments; the last port may take all the rest."""
         names = layout.positional
         last = names[-1] if names and names[-1] in layout.variadic else None
@@ -333,7 +341,7 @@ class GraphReader:
             if len(rest) > 1 or not isinstance(rest[0], list):
                 record["spread"] = True
                 values = [*values[: len(names) - 1], rest]
-        return [Argument(n, v) for n, v in zip(names, values, strict=False)]
+        return dict(zip(names, values, strict=False))
 
     def _argument(
         self, kind: str, value: Any, name: str, layout: CallLayout,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from amanda.dictionary import CallLayout
 from amanda.formatkit import FileRecords, any_of, dict_of, list_of, of_class
 
-__all__ = ["INPUT_RECORDS", "NODE_RECORDS", "PROGRAM_RECORDS", "VALUE"]
+__all__ = [
+    "INPUT_RECORDS", "NODE_RECORDS", "PROGRAM_RECORDS", "VALUE", "usual_groups",
+]  # fmt: skip
 
 VALUE: Final = "x-value"
 """The free note of a `get_attr` with its value, a Tensor."""
@@ -64,3 +67,15 @@ PROGRAM_RECORDS: Final = FileRecords(
 `constants`: inputs that are constant numbers, by name; `members`: further members of
 the archive; `payloads`: entries of weights that no input of the program has; `values`:
 of values that no output has; `single`: of a body, as `single` of a node."""
+
+
+def usual_groups(layout: CallLayout, count: int) -> list[int]:
+    """The lengths of the outputs of an op: one list if its definition has one.
+
+    >>> from amanda.dictionary import parse_signature
+    >>> usual_groups(CallLayout(parse_signature("split(x: tensor) -> (*tensor)")), 3)
+    [3]
+    """
+    outputs = () if layout.op_def is None else layout.op_def.outputs
+    is_list = len(outputs) == 1 and outputs[0].repeats and outputs[0].type != "any"
+    return [count] if is_list else [-1] * count

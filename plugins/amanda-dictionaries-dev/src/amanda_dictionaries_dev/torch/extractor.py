@@ -30,7 +30,7 @@ from amanda_dictionaries_dev import (
     read_raw_data,
     requires_framework,
 )
-from amanda_dictionaries_dev.torch import higher_order, registry
+from amanda_dictionaries_dev.torch import exported_ops, higher_order, registry
 from amanda_dictionaries_dev.torch.schemas import (
     op_def_of_row,
     op_family,
@@ -68,6 +68,8 @@ class TorchExtractor(Extractor):
         versions=(),
         source="the declarations in PyTorch's releases",
         overload=".",
+        hints=("torch:",),
+        named_inputs=True,
     )
     waivers = MappingProxyType(
         {
@@ -90,6 +92,7 @@ class TorchExtractor(Extractor):
             for op_def in [_op_def(name, row, seeded)]
         ]
         op_defs += [higher_order.op_def_of_name(name) for name in functions]
+        op_defs += exported_ops.op_defs_of_exports(version)
         return InstalledOps(f"PyTorch {version}", {version: op_defs})
 
     def extract(self, raw: Path | None) -> ExtractedDictionary | None:
@@ -117,7 +120,7 @@ def histories_of_versions(
     return [
         OpHistory(
             name,
-            docs.get(name.split(".")[1], ""),
+            docs.get(name.split(".")[1], "") if "." in name else "",
             definition_steps((version, table.get(name)) for version, table in versions),
         )
         for name in names
@@ -135,6 +138,7 @@ def _definition_tables(raw: Mapping[str, Table]) -> dict[str, dict[str, OpDef]]:
     for version, rows in raw.items():
         found = [made[name, id(row)] for name, row in rows.items()]
         found += higher_order.op_defs_of_version(version)
+        found += exported_ops.op_defs_of_exports(version)
         tables[version] = {op_def.name: op_def for op_def in found}
     return tables
 
