@@ -117,6 +117,14 @@ def test_shared_weights_count_once_in_bytes() -> None:
     assert (counts.weights, counts.weight_bytes) == (2, 40)
 
 
+def test_tensors_of_variables_are_weights() -> None:
+    graph = amanda.Graph()
+    tensor = amanda.Tensor.splat(amanda.types.float32, (10,), 0.0)
+    graph.add("VarHandleOp", attrs={"x-value": tensor, "x-other": tensor})
+    counts = count_contents(graph)
+    assert (counts.weights, counts.weight_bytes) == (1, 40)
+
+
 @pytest.mark.parametrize("verb", ["info", "show"])
 def test_a_file_that_is_not_there(verb: str, call: Call, tmp_path: Path) -> None:
     file = tmp_path / "gone.yaml"

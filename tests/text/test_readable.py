@@ -152,6 +152,23 @@ def test_shortened() -> None:
         readable.loads(text)
 
 
+def test_records_of_formats_are_omitted_when_shortened() -> None:
+    graph = Graph()
+    graph.attrs["onnx:model"] = {"ir_version": 9}
+    op = graph.add("relu", [graph.parameter("float32[2]", "x")], {"onnx:node": {}})
+    op.attrs["alpha"] = 0.5
+    graph.result(op.output, "y")
+    graph.parameters[0].attrs["onnx:value"] = {}
+    assert readable.dumps(graph, abbreviate=True) == (
+        "// shortened for reading\n\n"
+        "graph ($x: float32[2]) -> (y) {\n"
+        "  %0 = relu($x) {alpha: 0.5}\n"
+        "  return %0\n"
+        "}\n"
+    )
+    assert "onnx:node" in readable.dumps(graph)
+
+
 @pytest.mark.parametrize(("depth", "shown"), [(0, 0), (1, 1), (2, 2), (9, 3)])
 def test_depth(depth: int, shown: int) -> None:
     root = graph = Graph()

@@ -9,11 +9,13 @@ graph.result(y, "y")
 from amanda.argument_checks import check_arguments
 from amanda.graph._attributes import (
     NOTE_PREFIX,
+    VALUE_NOTE,
     HeldAttributes,
     copy_input_attributes,
     free_notes,
     held_attributes,
     is_note,
+    is_record,
 )
 from amanda.graph._bulk import bulk, snap
 from amanda.graph._check import constant_fault, content_faults, is_version
@@ -62,6 +64,7 @@ __all__ = [
     "Provenance",
     "TracedValue",
     "UNCHECKED_DIM_NAMES",
+    "VALUE_NOTE",
     "ValueLike",
     "bulk",
     "constant_fault",
@@ -72,6 +75,7 @@ __all__ = [
     "held_attributes",
     "input_dims",
     "is_note",
+    "is_record",
     "is_version",
     "set_dims",
     "shares_dims",

@@ -11,14 +11,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOTE_PREFIX",
+    "VALUE_NOTE",
     "HeldAttributes",
     "copy_input_attributes",
     "free_notes",
     "held_attributes",
     "is_note",
+    "is_record",
 ]
 
 NOTE_PREFIX: Final = "x-"
+VALUE_NOTE: Final = "x-value"
+"""The tensor that an op holds which is not constant: a variable, a parameter."""
 
 
 def is_note(key: str) -> bool:
@@ -28,6 +32,15 @@ def is_note(key: str) -> bool:
     (True, False)
     """
     return key.startswith(NOTE_PREFIX)
+
+
+def is_record(key: str) -> bool:
+    """Whether an attribute is a record of a format, named `format:record`.
+
+    >>> is_record("onnx:model"), is_record("axis")
+    (True, False)
+    """
+    return ":" in key
 
 
 def free_notes(op: Op) -> dict[str, Any]:

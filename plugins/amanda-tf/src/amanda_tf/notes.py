@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from amanda.graph import VALUE_NOTE
+
 __all__ = ["CONTROL_OUTPUT", "STATE_NOTES", "TABLE_KEYS", "TABLE_VALUES", "VALUE"]
 
-VALUE: Final = "x-value"
+VALUE: Final = VALUE_NOTE
 """The value of a variable: a Tensor, on `VarHandleOp`, `VariableV2` or `Variable`."""
 
 TABLE_KEYS: Final = "x-keys"

@@ -6,12 +6,13 @@ from typing import Final
 
 from amanda.dictionary import CallLayout
 from amanda.formatkit import FileRecords, any_of, dict_of, list_of, of_class
+from amanda.graph import VALUE_NOTE
 
 __all__ = [
     "INPUT_RECORDS", "NODE_RECORDS", "PROGRAM_RECORDS", "VALUE", "usual_groups",
 ]  # fmt: skip
 
-VALUE: Final = "x-value"
+VALUE: Final = VALUE_NOTE
 """The free note of a `get_attr` with its value, a Tensor."""
 
 _TEXT: Final = of_class(str)

@@ -48,8 +48,12 @@ class GraphCounts:
 def count_contents(root: Graph) -> GraphCounts:
     """Count the contents of a graph at any depth.
 
-    Shared weights count once in bytes.
+    Weights are constants and the tensors of variables and parameters; shared ones
+    count once in bytes.
     """
+    from amanda.graph import VALUE_NOTE
+    from amanda.tensors import Tensor
+
     counts = GraphCounts()
     seen: set[int] = set()
     waiting = [(root, 0)]
@@ -61,8 +65,8 @@ def count_contents(root: Graph) -> GraphCounts:
         for op in graph:
             counts.ops[op.type or "(no type)"] += 1
             waiting += [(inner, depth + 1) for inner in _inner_graphs(op)]
-            if op.is_constant:
-                tensor = op.attrs["value"]
+            tensor = op.attrs.get("value" if op.is_constant else VALUE_NOTE)
+            if isinstance(tensor, Tensor):
                 counts.weights += 1
                 new = id(tensor) not in seen
                 counts.weight_bytes += tensor.nbytes if new else 0

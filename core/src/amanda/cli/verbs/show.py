@@ -34,9 +34,9 @@ def command(
 ) -> Answer:
     """Show the graph in FILE in readable form.
 
-    Long values are cut. Large graphs are folded: only their first and last ops are
-    shown. With --full nothing is omitted, and the text can be saved as .amtxt and
-    loaded again.
+    Long values are cut, and records of the file format omitted. Large graphs are
+    folded: only their first and last ops are shown. With --full nothing is omitted,
+    and the text can be saved as .amtxt and loaded again.
     """
     if full and depth is not None:
         raise UsageError("--full and --depth exclude each other")

@@ -23,6 +23,7 @@ from amanda.graph import (
     Op,
     OutputPort,
     Parameter,
+    is_record,
 )
 from amanda.tensors import FunctionRef, Tensor
 from amanda.tensors.values import MAX_DEPTH
@@ -104,8 +105,9 @@ class ReadablePrinter:
         if graph.imports:
             domains = {key: self._value(v) for key, v in graph.imports.items()}
             yield f"{inner}imports {self._in_braces(domains)}"
-        if graph.has_attrs and (graph.graph is None):
-            yield f"{inner}attrs {self._attrs(graph.attrs)}"
+        held = graph.attrs if graph.has_attrs and graph.graph is None else {}
+        if held and (text := self._attrs(held, "attrs ")):
+            yield inner + text[1:]
         yield self._ops(graph, level + 1, depth + 1)
         yield from self._end(graph, inner)
         for label, entry in graph.entries.items():
@@ -167,7 +169,7 @@ class ReadablePrinter:
             kind = "_" if op.type is None else format_key(op.type)
             text = f"{kind}({', '.join(self._inputs(op, graph))})"
             if op.has_attrs:
-                text += " " + self._attrs(op.attrs)
+                text += self._attrs(op.attrs)
         if not isinstance(op, Graph):
             text += self._outputs(op.outputs, implied)
         return start + text + self._clauses(op, tensor)
@@ -216,7 +218,7 @@ class ReadablePrinter:
             text = "$" if first is graph else self._op_name(first, graph)
             edge = Edge(ControlPort(first, "out"), ControlPort(then, "in"))
             if edge.has_attrs:
-                text += f" edge {self._attrs(edge.attrs)}"
+                text += self._attrs(edge.attrs, "edge ")
             parts.append(text)
         return f" after {', '.join(parts)}"
 
@@ -228,7 +230,7 @@ class ReadablePrinter:
                 if port.name is not None:
                     text = f"{format_key(port.name)}={text}"
                 if port.has_attrs:
-                    text += f" port {self._attrs(port.attrs)}"
+                    text += self._attrs(port.attrs, "port ")
             yield text
 
     def _read(self, value: OutputPort | None, port: InputPort, graph: Graph) -> str:
@@ -236,7 +238,7 @@ class ReadablePrinter:
             return "_"
         text = self._ref(value, graph)
         if port.has_edge_attrs:
-            text += f" edge {self._attrs(port.edge_attrs)}"
+            text += self._attrs(port.edge_attrs, "edge ")
         return text
 
     def _outputs(self, ports: Sequence[OutputPort], implied: Type | None) -> str:
@@ -255,7 +257,7 @@ class ReadablePrinter:
         for label in sorted(port.marks):
             text += " @" + format_key(label)
         if port.has_attrs:
-            text += " " + self._attrs(port.attrs)
+            text += self._attrs(port.attrs)
         return text
 
     def _type(self, type: Type) -> str:
@@ -306,8 +308,14 @@ class ReadablePrinter:
 
     # -- values ------------------------------------------------------------------------
 
-    def _attrs(self, attrs: dict[str, Any]) -> str:
-        return self._in_braces({k: self._value(v) for k, v in attrs.items()})
+    def _attrs(self, attrs: dict[str, Any], title: str = "") -> str:
+        """Attributes after a space and a title; without file records if abbreviated."""
+        keys = [key for key in attrs if not (self.short and is_record(key))]
+        self.left_out |= len(keys) < len(attrs)
+        if attrs and not keys:
+            return ""
+        shown = {key: self._value(attrs[key]) for key in keys}
+        return f" {title}{self._in_braces(shown)}"
 
     def _in_braces(self, shown: dict[str, str]) -> str:
         return (
