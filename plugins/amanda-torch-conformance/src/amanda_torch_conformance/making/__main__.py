@@ -1,0 +1,20 @@
+"""Make the files of all programs.
+
+    python -m amanda_torch_conformance.making FOLDER [N [PATTERN]]
+
+N: only every Nth entry. In FOLDER, each sample of an entry has a folder `NAME/NUMBER`
+with `model.pt2` and `data.npz` (inputs and outputs); `index.json` lists all.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+from amanda_torch_conformance.making.files import make_files
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    folder, every, pattern, *_ = [*sys.argv[1:], "1", ""][:3] if len(sys.argv) < 4 else sys.argv[1:4]
+    make_files(Path(folder), int(every), pattern)

@@ -1,0 +1,1 @@
+"""Tensors made from sizes and numbers, triangles and diagonals."""

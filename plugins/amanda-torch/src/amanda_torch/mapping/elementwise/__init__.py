@@ -1,0 +1,1 @@
+"""Elementwise ops: arithmetic, comparisons, logic, bits, activations."""

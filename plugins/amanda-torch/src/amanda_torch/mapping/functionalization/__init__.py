@@ -1,0 +1,13 @@
+"""Programs that write into tensors, as programs of values.
+
+in_place.py    ops that write, as ops that return what they would write
+views.py       what a write into a view writes into its base
+storages.py    tensors that share memory, and their current values
+effects.py     ops without a result that are left out
+"""
+
+from __future__ import annotations
+
+from amanda_torch.mapping.functionalization.in_place import functionalize
+
+__all__ = ["functionalize"]

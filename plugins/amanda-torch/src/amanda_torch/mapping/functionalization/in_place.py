@@ -1,0 +1,198 @@
+"""Ops that write into their arguments, as ops that return what they would write."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from amanda import namespace
+from amanda.graph import Graph, Op, OutputPort
+from amanda.tensors import Tensor
+from amanda.types import TensorType
+from amanda_torch.mapping.functionalization.effects import remove_unused
+from amanda_torch.mapping.functionalization.storages import Storage, Storages
+from amanda_torch.mapping.functionalization.views import base_name, is_view
+
+__all__ = ["functionalize"]
+
+VALUE: Final = "x-value"
+"""The note with the tensor of a parameter, buffer or constant."""
+
+_FUNCTIONAL: Final = {
+    "aten.normal_.default": "aten.normal_functional.default",
+    "aten.random_.default": "aten.random.default",
+    "aten._native_batch_norm_legit.default":
+        "aten._native_batch_norm_legit_functional.default",
+    "aten._batch_norm_with_update.default":
+        "aten._batch_norm_with_update_functional.default",
+    "aten.batch_norm.default": "aten._native_batch_norm_legit_functional.default",
+}  # fmt: skip
+"""Ops that return what others write, where the name does not follow from theirs."""
+_STATISTICS: Final = (3, 4)
+"""The inputs of batch normalization that are running statistics."""
+_HANDLES: Final = ("detach_", "squeeze_", "unsqueeze_", "t_", "transpose_")
+"""Ops that change how a tensor sees its memory, and not the memory."""
+
+
+def functionalize(graph: Graph) -> Graph:
+    """A copy of a program without writes; those into buffers are made at its end."""
+    copy = graph.clone()
+    kept: set[Op] = set()
+    for part in list(copy.graphs()):
+        kept |= _Functionalization(part).run()
+    remove_unused(copy, kept)
+    _use_constants(copy, kept)
+    return copy
+
+
+class _Functionalization:
+    """One graph whose writes are replaced, in the order of execution."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.storages = Storages(graph)
+        self.dictionary: Any = namespace(graph.namespace or "torch", assume=True)
+
+    def run(self) -> set[Op]:
+        """Replace all writes; returns the ops that update buffers."""
+        order = list(self.graph)
+        for op in order:
+            for then in list(op.control_outputs):
+                self.graph.uncontrol(op, then)
+        if not any(self._writes(op) for op in order):
+            return set()
+        for op in order:
+            base = op.inputs[0] if op.inputs else None
+            written = self._writes(op)
+            self._refresh(op, written)
+            if base_name(op) in _HANDLES:
+                self._replace_handle(op)
+            elif written:
+                self._replace_write(op, written)
+            elif base is not None and is_view(op):
+                for i, port in enumerate(op.outputs):
+                    assert base is not None
+                    self.storages.add_view(port, op, i, base)
+        for port in self.graph.result_ports:
+            if port.source is not None:
+                port.connect(self.storages.current(port.source, None))
+        return self._update_buffers()
+
+    def _refresh(self, op: Op, written: list[int]) -> None:
+        """Let an op read what its arguments hold now."""
+        for port in op.input_ports:
+            value = port.source
+            if value is not None and value.graph is self.graph:
+                now = self.storages.current(value, op)
+                if now is not value and port.index not in written:
+                    port.connect(now)
+
+    def _writes(self, op: Op) -> list[int]:
+        """The inputs that an op writes."""
+        if base_name(op) == "batch_norm":
+            written = bool(op.attrs.get("training")) and len(op.inputs) > _STATISTICS[1]
+            return [i for i in _STATISTICS if written and op.inputs[i] is not None]
+        definition = op.definition if (op.type or "").startswith("aten.") else None
+        if definition is None:
+            return []
+        return [
+            i for i, port in enumerate(definition.inputs)
+            if "!" in port.alias and i < len(op.inputs) and op.inputs[i] is not None
+        ]  # fmt: skip
+
+    def _replace_handle(self, op: Op) -> None:
+        """Replace an op that changes a tensor object: it is a view from now on."""
+        base = op.inputs[0]
+        assert base is not None
+        self.storages.add_view(op.outputs[0], op, 0, base)
+        self.storages.views[base] = self.storages.views[op.outputs[0]]
+        op.type = (op.type or "").replace("_.", ".", 1)
+
+    def _replace_write(self, op: Op, written: list[int]) -> None:
+        """Replace a write by an op whose result is the new value."""
+        functional = self._functional_type(op)
+        if functional is None:
+            return
+        targets = [op.inputs[i] for i in written]
+        plain = len(op.outputs) if op.type in _FUNCTIONAL and len(written) > 1 else 0
+        results = self._add_functional(op, functional, plain + len(written))
+        if not plain:
+            results = results[:1]
+        for target, new in zip(targets, results[-len(written):], strict=True):
+            assert target is not None
+            self.storages.write(target, self._like(op, new, target), op)
+        for i, port in enumerate(op.outputs):
+            now = results[i] if plain else targets[0]
+            for user in port.users:
+                user.connect(now)
+        self.graph.remove(op)
+
+    def _functional_type(self, op: Op) -> str | None:
+        type = op.type or ""
+        if type in _FUNCTIONAL:
+            return _FUNCTIONAL[type]
+        name, _, overload = type.removeprefix("aten.").partition(".")
+        if not name.endswith("_") or name.endswith("__"):
+            name = name.replace("__i", "__", 1) if name.startswith("__i") else ""
+        found = f"aten.{name.rstrip('_') if not name.startswith('__') else name}"
+        found = f"{found}.{overload}"
+        return found if found in self.dictionary else None
+
+    def _add_functional(
+        self, op: Op, type: str, outputs: int
+    ) -> tuple[OutputPort, ...]:
+        attrs = dict(op.attrs)
+        if base_name(op) == "batch_norm":
+            attrs.pop("cudnn_enabled", None)
+        if op.type == "aten.batch_norm.default":
+            outputs = 5
+        with self.graph.before(op):
+            values = [
+                None if v is None else self.storages.current(v, op) for v in op.inputs
+            ]
+            made = self.graph.add(type, values, attrs, outputs=outputs)
+        for i, port in enumerate(op.input_ports):
+            if port.name is not None:
+                made.input_ports[i].set_name(port.name)
+        return made.outputs
+
+    def _like(self, op: Op, new: OutputPort, target: OutputPort) -> OutputPort:
+        """A new value with the element type of the tensor that it is written into."""
+        known = target.type
+        new.type = known
+        if base_name(op) in ("copy_", "fill_", "zero_", "resize_", "resize_as_"):
+            return new
+        if not isinstance(known, TensorType) or len(op.inputs) < 2:
+            if not base_name(op).startswith(("logical_", "eq", "ne", "l", "g")):
+                return new
+        with self.graph.before(op):
+            cast = self.graph.add("aten.to.dtype", [new], {"dtype": known.dtype})  # type: ignore[union-attr]
+        cast.output.type = known
+        return cast.output
+
+    def _update_buffers(self) -> set[Op]:
+        """Assign the new values of buffers at the end of the program."""
+        found = set()
+        for storage in self.storages.written():
+            if storage.origin.op.type == "get_attr":
+                found |= self._update(storage)
+        return found
+
+    def _update(self, storage: Storage) -> set[Op]:
+        update = self.graph.add("aten.copy_.default", [storage.origin, storage.value])
+        update.output.type = storage.origin.type
+        return {update, storage.origin.op}
+
+
+def _use_constants(graph: Graph, written: set[Op]) -> None:
+    """Replace parameters and buffers that nothing writes by constants."""
+    for op in list(graph):
+        value = op.attrs.get(VALUE) if op.type == "get_attr" else None
+        if op in written or not isinstance(value, Tensor):
+            continue
+        with graph.before(op):
+            constant = graph.constant(value)
+        constant.output.type = value.type_with_content()
+        graph.replace_uses(op.output, constant.output)
+        name = str(op.attrs["target"])
+        graph.remove(op)
+        constant.name = graph.fresh_name(name)

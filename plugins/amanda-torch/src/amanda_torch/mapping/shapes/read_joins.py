@@ -1,0 +1,203 @@
+"""From PyTorch: joins, splits and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from amanda_std import ops
+from amanda_std.mappings import cast_to, expect, rank_of
+from amanda_torch.mapping.calls import torch_functions
+from amanda_torch.mapping.shape_arguments import axis_of, integer, shape_argument
+from amanda_torch.mapping.shapes.read_shapes import read_at_least, take_slice
+from amanda_torch.mapping.type_promotion import number, promote, result_type
+
+__all__ = ["READ", "concat", "pad"]
+
+
+def concat(xs: Sequence[Any], dim: int = 0) -> Any:
+    """Joined along an axis; vectors of no elements are left out."""
+    dtype = result_type(*xs)
+    kept = [x for x in xs if tuple(x.type.shape.dims) != (0,)] or list(xs[:1])
+    parts = [cast_to(x, dtype) for x in kept]
+    return ops.concat(*parts, axis=axis_of(dim, parts[0]))
+
+
+def read_stack(xs: Sequence[Any], dim: int = 0) -> Any:
+    return ops.stack(*promote(*xs), axis=axis_of(dim, xs[0], 1))
+
+
+def _joined(rank: int, axis: int) -> Any:
+    """A join of tensors that get a rank first."""
+
+    def read(xs: Sequence[Any]) -> Any:
+        return concat([read_at_least(rank)(x) for x in xs], axis)
+
+    return read
+
+
+def read_hstack(xs: Sequence[Any]) -> Any:
+    parts = [read_at_least(1)(x) for x in xs]
+    return concat(parts, 0 if rank_of(parts[0]) == 1 else 1)
+
+
+def read_column_stack(xs: Sequence[Any]) -> Any:
+    return concat([ops.reshape(x, [-1, 1]) if rank_of(x) < 2 else x for x in xs], 1)
+
+
+def read_split(x: Any, split_size: Any, dim: int = 0, *, outputs: int = 0) -> Any:
+    """Parts of a size, the last one smaller, or of several sizes."""
+    axis = axis_of(dim, x)
+    if isinstance(split_size, list | tuple):
+        sizes = list(split_size)
+    else:
+        whole = integer(x.type.shape.dims[axis], "the size of a split axis")
+        part = integer(split_size, "split_size")
+        sizes = [part] * (whole // part) if part else [0]
+        sizes += [whole % part] if part and whole % part else []
+        sizes = sizes or [0]
+    del outputs
+    return tuple(ops.split(x, shape_argument(sizes), axis=axis, outputs=len(sizes)))
+
+
+def read_chunk(x: Any, chunks: int, dim: int = 0) -> Any:
+    axis = axis_of(dim, x)
+    whole = integer(x.type.shape.dims[axis], "the size of a split axis")
+    return read_split(x, max(-(-whole // chunks), 1), dim)
+
+
+def read_tensor_split(x: Any, sections: Any, dim: int = 0) -> Any:
+    """Nearly equal parts by number, or parts between indices."""
+    axis = axis_of(dim, x)
+    whole = integer(x.type.shape.dims[axis], "the size of a split axis")
+    if isinstance(sections, int):
+        small, more = divmod(whole, sections)
+        sizes = [small + (i < more) for i in range(sections)]
+        ends = np.cumsum([0, *sizes]).tolist()
+    else:
+        ends = [0, *sections, whole]
+    pairs = zip(ends[:-1], ends[1:], strict=True)
+    return tuple(take_slice(x, axis, a, b) for a, b in pairs)
+
+
+def _split_along(axis: int) -> Any:
+    def read(x: Any, sections: Any) -> Any:
+        return read_tensor_split(x, sections, 0 if rank_of(x) == 1 else axis)
+
+    return read
+
+
+def read_unbind(x: Any, dim: int = 0) -> Any:
+    axis = axis_of(dim, x)
+    count = integer(x.type.shape.dims[axis], "the size of an unbound axis")
+    parts = ops.split(x, [1] * count, axis=axis, outputs=count) if count else ()
+    return tuple(ops.squeeze(part, [axis]) for part in parts)
+
+
+def read_chunk_cat(xs: Sequence[Any], dim: int, num_chunks: int) -> Any:
+    rows = []
+    for x in xs:
+        whole = integer(x.type.shape.dims[dim], "the size of a split axis")
+        size = -(-whole // num_chunks)
+        pads = [[0, 0] for _ in range(rank_of(x))]
+        pads[dim] = [0, size * num_chunks - whole]
+        parts = ops.split(ops.pad(x, pads), [size] * num_chunks, axis=dim,
+                          outputs=num_chunks)  # fmt: skip
+        flat = [ops.reshape(p, shape_argument([*x.type.shape.dims[:dim], -1]))
+                for p in parts]  # fmt: skip
+        rows.append(ops.stack(*flat, axis=dim))
+    return concat(rows, dim + 1)
+
+
+def read_meshgrid(xs: Sequence[Any], *, indexing: str = "ij") -> Any:
+    xs = [ops.reshape(x, [-1]) for x in xs]
+    return tuple(ops.meshgrid(*xs, indexing=indexing))
+
+
+def read_cartesian_product(xs: Sequence[Any]) -> Any:
+    if len(xs) == 1:
+        return ops.identity(xs[0])
+    grids = ops.meshgrid(*xs, indexing="ij")
+    return ops.stack(*[ops.reshape(g, [-1]) for g in grids], axis=1)
+
+
+def read_block_diagonal(xs: Sequence[Any]) -> Any:
+    xs = [read_at_least(2)(x) for x in promote(*xs)]
+    sizes = [[integer(d, "a size") for d in x.type.shape.dims] for x in xs]
+    width, left, rows = sum(s[1] for s in sizes), 0, []
+    for x, (_, columns) in zip(xs, sizes, strict=True):
+        rows.append(ops.pad(x, [[0, 0], [left, width - left - columns]]))
+        left += columns
+    return ops.concat(*rows, axis=0)
+
+
+def pad(x: Any, pads: Sequence[Any], value: Any = 0) -> Any:
+    """Padding in the order of PyTorch: pairs from the last axis on."""
+    rows = _rows(x, pads)
+    fill = number(0 if value is None else value, x.dtype)
+    return ops.pad(x, rows, fill)
+
+
+def _rows(x: Any, pads: Sequence[Any]) -> Any:
+    pairs = [list(pads[i : i + 2]) for i in range(0, len(pads), 2)][::-1]
+    rows = [[0, 0]] * (rank_of(x) - len(pairs)) + pairs
+    if all(isinstance(n, int) for row in rows for n in row):
+        return rows
+    return ops.stack(*[shape_argument(row) if not all(isinstance(n, int) for n in row)
+                       else np.asarray(row) for row in rows])  # fmt: skip
+
+
+def read_pad(x: Any, pads: Sequence[Any], mode: str = "constant",
+             value: Any = None) -> Any:  # fmt: skip
+    if mode == "constant":
+        return pad(x, pads, value)
+    if mode == "circular":
+        return _pad_circular(x, pads)
+    return ops.pad(x, _rows(x, pads), mode={"replicate": "edge"}.get(mode, mode))
+
+
+def _pad_circular(x: Any, pads: Sequence[Any]) -> Any:
+    expect(all(isinstance(n, int) for n in pads), "padding known at run time only")
+    for i in range(0, len(pads), 2):
+        axis = rank_of(x) - 1 - i // 2
+        size = integer(x.type.shape.dims[axis], "the size of a padded axis")
+        at = np.arange(-pads[i], size + pads[i + 1]) % size
+        x = ops.gather(x, at.astype("int64"), axis)
+    return x
+
+
+def _pad_mode(mode: str) -> Any:
+    def read(x: Any, pads: Sequence[Any]) -> Any:
+        return read_pad(x, pads, mode)
+
+    return read
+
+
+READ = torch_functions(
+    {
+        "cat concat concatenate": concat,
+        "stack": read_stack,
+        "hstack": read_hstack,
+        "vstack row_stack": _joined(2, 0),
+        "dstack": _joined(3, 2),
+        "column_stack": read_column_stack,
+        "split.Tensor split.sizes split_with_sizes split_with_sizes_copy split_copy.Tensor "
+        "unsafe_split.Tensor unsafe_split_with_sizes": read_split,
+        "chunk unsafe_chunk": read_chunk,
+        "tensor_split.sections tensor_split.indices": read_tensor_split,
+        "hsplit.int hsplit.array": _split_along(1),
+        "vsplit.int vsplit.array": _split_along(0),
+        "dsplit.int dsplit.array": _split_along(2),
+        "unbind.int unbind_copy.int": read_unbind,
+        "_chunk_cat": read_chunk_cat,
+        "meshgrid meshgrid.indexing": read_meshgrid,
+        "cartesian_prod": read_cartesian_product,
+        "block_diag": read_block_diagonal,
+        "constant_pad_nd": pad,
+        "pad": read_pad,
+        "reflection_pad1d reflection_pad2d reflection_pad3d": _pad_mode("reflect"),
+        "replication_pad1d replication_pad2d replication_pad3d": _pad_mode("edge"),
+    }
+)
