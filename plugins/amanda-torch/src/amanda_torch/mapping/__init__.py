@@ -6,9 +6,9 @@ calls.py            calls of ATen ops as calls of Python functions
 type_promotion.py   element types of results: type promotion
 shape_arguments.py  axes and sizes, some of which may be symbolic
 
-Each other sub-package is one theme: its rules (`*.rules`) are ops that correspond one to
-one, and patterns; `read_*.py` are functions from PyTorch, for ops whose arguments decide
-what is built.
+Each other sub-package is one theme: its rules (`*.rules`) are ops that correspond one
+to one, and patterns; `read_*.py` are functions from PyTorch, for ops whose arguments
+decide what is built.
 """
 
 from __future__ import annotations

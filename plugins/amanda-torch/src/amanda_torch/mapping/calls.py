@@ -66,17 +66,19 @@ def _as_rule(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _read_parameters(function: Callable[..., Any]) -> _Parameters:
     found = inspect.signature(function).parameters.values()
-    by_place = [p for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    by_place = [
+        p for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
     takes_rest = any(p.kind is p.VAR_POSITIONAL for p in found)
-    names = {p.name for p in found if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+    names = {
+        p.name for p in found if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
+    }
     return _Parameters(
         None if takes_rest else len(by_place), frozenset(names), "context" in names
     )
 
 
-def _fit(
-    parameters: _Parameters, positional: list[Any], named: dict[str, Any]
-) -> None:
+def _fit(parameters: _Parameters, positional: list[Any], named: dict[str, Any]) -> None:
     """Leave out arguments without effect; Decline others that are not supported."""
     for name in [n for n in named if n not in parameters.keywords]:
         value = named.pop(name)
@@ -110,9 +112,7 @@ def _schema(definition: Any) -> _Schema:
     )
 
 
-def bind_arguments(
-    op: Op, values: Sequence[Any]
-) -> tuple[list[Any], dict[str, Any]]:
+def bind_arguments(op: Op, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of an op by position and by keyword.
 
     `values` are those of its inputs. Symbolic items of lists are values among numbers.
@@ -148,18 +148,16 @@ def _bind_inputs(
             named[name] = [_value(op, values, next(at)) for _ in range(count)]
         else:
             named[name] = []
-    for i, name in enumerate(names):
-        if name is not None:
-            _bind_name(name, _value(op, values, i), schema, named)
+    for i, label in enumerate(names):
+        if label is not None:
+            _bind_name(label, _value(op, values, i), schema, named)
 
 
 def _value(op: Op, values: Sequence[Any], i: int) -> Any:
     return None if op.inputs[i] is None else values[i]
 
 
-def _bind_name(
-    name: str, value: Any, schema: _Schema, named: dict[str, Any]
-) -> None:
+def _bind_name(name: str, value: Any, schema: _Schema, named: dict[str, Any]) -> None:
     """Bind an input that has a name: `size.0`, `hx.1`, `end`."""
     key, _, index = name.partition(".")
     if not index:

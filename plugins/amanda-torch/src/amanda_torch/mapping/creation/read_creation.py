@@ -33,7 +33,7 @@ def read_full(size: Sequence[Any], value: Any, *, dtype: Any = None) -> Any:
     return ops.full(shape_argument(size), as_value(value, dtype or _type_of(value)))
 
 
-def _filled(value: float) -> Any:
+def _filler(value: float) -> Any:
     def read(size: Sequence[Any], *, dtype: Any = None) -> Any:
         return read_full(size, value, dtype=dtype or FLOAT)
 
@@ -90,14 +90,20 @@ def read_scalar_tensor(value: Any, *, dtype: Any = None) -> Any:
     return ops.identity(as_value(value, dtype or FLOAT))
 
 
-def read_arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Any:
+def read_arange(
+    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None
+) -> Any:
     if end is None:
         start, end = 0, start
     found = dtype or result_type(start, end, step)
-    if found.kind in ("float",) and all(isinstance(v, int | float) for v in (start, end, step)):
+    if found.kind == "float" and all(
+        isinstance(v, int | float) for v in (start, end, step)
+    ):
         count = max(int(np.ceil((end - start) / step)), 0)
         return _steps(count, start, step, found)
-    parts = [as_value(v, INT if found.kind != "float" else found) for v in (start, end, step)]
+    parts = [
+        as_value(v, INT if found.kind != "float" else found) for v in (start, end, step)
+    ]
     return cast_to(ops.range(*parts), found)
 
 
@@ -123,7 +129,12 @@ def _line_type(start: Any, end: Any) -> Any:
 def _line(start: Any, end: Any, steps: int, dtype: Any) -> Any:
     """Numbers at equal distances, computed from the end that is nearer."""
     exact = dtype if dtype.kind in ("float", "complex") else DType("float64")
-    if dtype.kind == "float" and dtype.bits < 64 and is_number(start) and is_number(end):
+    if (
+        dtype.kind == "float"
+        and dtype.bits < 64
+        and is_number(start)
+        and is_number(end)
+    ):
         exact = DType("float64")
     first, last = as_value(start, exact), as_value(end, exact)
     if steps < 2:
@@ -132,8 +143,7 @@ def _line(start: Any, end: Any, steps: int, dtype: Any) -> Any:
     back = number(steps - 1, exact) - at
     width = (last - first) / number(steps - 1, exact)
     near = np.arange(steps) < steps / 2
-    y = ops.where(near, first + at * width, last - back * width)
-    return y
+    return ops.where(near, first + at * width, last - back * width)
 
 
 def read_logspace(start: Any, end: Any, steps: int, base: float = 10.0, *,
@@ -145,10 +155,8 @@ def read_logspace(start: Any, end: Any, steps: int, base: float = 10.0, *,
     return cast_to(ops.pow(as_value(base, exponents_type), exponents), dtype)
 
 
-def read_eye(n: int, m: int | None = None, *, dtype: Any = None) -> Any:
-    columns = n if m is None else m
-    return ops.eye(shape_argument([n]) if not isinstance(n, int) else n, columns,
-                   dtype=dtype or FLOAT)  # fmt: skip
+def read_eye(n: Any, m: Any = None, *, dtype: Any = None) -> Any:
+    return ops.eye(n, n if m is None else m, dtype=dtype or FLOAT)
 
 
 def _triangle(op: Any) -> Any:
@@ -173,7 +181,9 @@ def read_diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return ops.diagonal(ops.transpose(x, perm=(*rest, a, b)), offset=offset)
 
 
-def read_diagonal_embedded(x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def read_diagonal_embedded(
+    x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1
+) -> Any:
     """Matrices with x on a diagonal, as any two axes."""
     size = integer(x.type.shape.dims[-1], "the size of a diagonal")
     whole = size + abs(offset)
@@ -184,7 +194,9 @@ def read_diagonal_embedded(x: Any, offset: int = 0, dim1: int = -2, dim2: int = 
     rank = rank_of(x) + 1
     a, b = dim1 % rank, dim2 % rank
     order = iter(range(rank - 2))
-    perm = [rank - 2 if i == a else rank - 1 if i == b else next(order) for i in range(rank)]
+    perm = [
+        rank - 2 if i == a else rank - 1 if i == b else next(order) for i in range(rank)
+    ]
     return ops.transpose(y, perm=tuple(perm))
 
 
@@ -248,8 +260,8 @@ READ = torch_functions(
         "fill.Scalar fill.Tensor": read_fill,
         "zero": read_zero,
         "copy": read_copy,
-        "zeros empty.memory_format": _filled(0),
-        "ones": _filled(1),
+        "zeros empty.memory_format": _filler(0),
+        "ones": _filler(1),
         "zeros_like empty_like": _filled_like(0),
         "ones_like": _filled_like(1),
         "new_zeros new_empty": _new_filled(0),

@@ -30,7 +30,7 @@ def binary(op: Callable[..., Any], *, floating: bool = False) -> Callable[..., A
     return read
 
 
-def _scaled(x: Any, alpha: Any) -> Any:
+def _multiply_by(x: Any, alpha: Any) -> Any:
     return x if isinstance(alpha, int) and alpha == 1 else x * as_value(alpha, x.dtype)
 
 
@@ -38,17 +38,17 @@ def read_add(a: Any, b: Any, alpha: Any = 1) -> Any:
     a, b = promote(a, b)
     if a.dtype.kind == "bool":
         return ops.logical_or(a, b)
-    return ops.add(a, _scaled(b, alpha))
+    return ops.add(a, _multiply_by(b, alpha))
 
 
 def read_subtract(a: Any, b: Any, alpha: Any = 1) -> Any:
     a, b = promote(a, b)
-    return ops.subtract(a, _scaled(b, alpha))
+    return ops.subtract(a, _multiply_by(b, alpha))
 
 
 def read_reverse_subtract(a: Any, b: Any, alpha: Any = 1) -> Any:
     a, b = promote(a, b)
-    return ops.subtract(b, _scaled(a, alpha))
+    return ops.subtract(b, _multiply_by(a, alpha))
 
 
 def read_multiply(a: Any, b: Any) -> Any:
@@ -133,12 +133,12 @@ def read_lerp(start: Any, end: Any, weight: Any) -> Any:
 
 def read_addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
     x, a, b = promote(x, a, b)
-    return x + _scaled(a * b, value)
+    return x + _multiply_by(a * b, value)
 
 
 def read_addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
     x, a, b = promote(x, a, b, floating=True)
-    return x + _scaled(a, value) / b
+    return x + _multiply_by(a, value) / b
 
 
 def read_ldexp(x: Any, exponent: Any) -> Any:
@@ -158,7 +158,7 @@ def read_gcd(a: Any, b: Any) -> Any:
         return (ops.where(done, a, b),
                 ops.where(done, b, ops.truncated_remainder(a, divisor)))  # fmt: skip
 
-    return ops.while_(lambda a, b: ops.any(ops.not_equal(b, zero)), step, a, b)[0]
+    return ops.while_(lambda _, b: ops.any(ops.not_equal(b, zero)), step, a, b)[0]
 
 
 def _absolute(x: Any) -> Any:
@@ -209,7 +209,6 @@ def read_true_remainder(a: Any, b: Any) -> Any:
 
 def read_polar(size: Any, angle: Any) -> Any:
     return ops.complex(size * ops.cos(angle), size * ops.sin(angle))
-
 
 
 def read_dunder(op: str) -> Callable[..., Any]:

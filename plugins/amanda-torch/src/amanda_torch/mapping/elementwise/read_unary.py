@@ -75,7 +75,9 @@ def read_sigmoid(x: Any) -> Any:
 
 
 def read_square(x: Any) -> Any:
-    return ops.multiply(x, x) if x.dtype.kind != "bool" else ops.astype(x, dtype="int64")
+    return (
+        ops.multiply(x, x) if x.dtype.kind != "bool" else ops.astype(x, dtype="int64")
+    )
 
 
 def read_frac(x: Any) -> Any:
@@ -110,7 +112,9 @@ def _part(op: Callable[..., Any]) -> Callable[..., Any]:
     return read
 
 
-def read_nan_to_num(x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
+def read_nan_to_num(
+    x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None
+) -> Any:
     if x.dtype.kind == "complex":
         parts = (read_nan_to_num(p, nan, posinf, neginf)
                  for p in (ops.real(x), ops.imag(x)))  # fmt: skip
@@ -137,9 +141,13 @@ def read_frexp(x: Any) -> Any:
     large = ops.greater_equal(ops.abs(mantissa), number(1, x.dtype))
     small = ops.less(ops.abs(mantissa), number(0.5, x.dtype))
     half = number(0.5, x.dtype)
-    mantissa = ops.where(large, mantissa * half, ops.where(small, mantissa * two, mantissa))
+    mantissa = ops.where(
+        large, mantissa * half, ops.where(small, mantissa * two, mantissa)
+    )
     one = number(1, x.dtype)
-    exponent = ops.where(large, exponent + one, ops.where(small, exponent - one, exponent))
+    exponent = ops.where(
+        large, exponent + one, ops.where(small, exponent - one, exponent)
+    )
     return (ops.where(plain, mantissa, x),
             ops.astype(ops.where(plain, exponent, zero), dtype="int32"))  # fmt: skip
 

@@ -11,11 +11,9 @@ from amanda.types import TensorType
 from amanda_torch.mapping.functionalization.effects import remove_unused
 from amanda_torch.mapping.functionalization.storages import Storage, Storages
 from amanda_torch.mapping.functionalization.views import base_name, is_view
+from amanda_torch.records import INPUT_RECORDS, NODE_RECORDS, PROGRAM_RECORDS, VALUE
 
 __all__ = ["functionalize"]
-
-VALUE: Final = "x-value"
-"""The note with the tensor of a parameter, buffer or constant."""
 
 _FUNCTIONAL: Final = {
     "aten.normal_.default": "aten.normal_functional.default",
@@ -36,12 +34,25 @@ _HANDLES: Final = ("detach_", "squeeze_", "unsqueeze_", "t_", "transpose_")
 def functionalize(graph: Graph) -> Graph:
     """A copy of a program without writes; those into buffers are made at its end."""
     copy = graph.clone()
+    _forget_files(copy)
     kept: set[Op] = set()
     for part in list(copy.graphs()):
         kept |= _Functionalization(part).run()
     remove_unused(copy, kept)
     _use_constants(copy, kept)
     return copy
+
+
+def _forget_files(graph: Graph) -> None:
+    """Drop from a graph what its file had beside it."""
+    for part in graph.graphs():
+        part.attrs.pop(PROGRAM_RECORDS.key, None)
+        for port in (*part.parameters, *part.outputs):
+            if port.has_attrs:
+                port.attrs.pop(INPUT_RECORDS.key, None)
+        for op in part:
+            if op.has_attrs:
+                op.attrs.pop(NODE_RECORDS.key, None)
 
 
 class _Functionalization:
@@ -72,9 +83,9 @@ class _Functionalization:
                 for i, port in enumerate(op.outputs):
                     assert base is not None
                     self.storages.add_view(port, op, i, base)
-        for port in self.graph.result_ports:
-            if port.source is not None:
-                port.connect(self.storages.current(port.source, None))
+        for result in self.graph.result_ports:
+            if result.source is not None:
+                result.connect(self.storages.current(result.source, None))
         return self._update_buffers()
 
     def _refresh(self, op: Op, written: list[int]) -> None:
@@ -117,7 +128,7 @@ class _Functionalization:
         results = self._add_functional(op, functional, plain + len(written))
         if not plain:
             results = results[:1]
-        for target, new in zip(targets, results[-len(written):], strict=True):
+        for target, new in zip(targets, results[-len(written) :], strict=True):
             assert target is not None
             self.storages.write(target, self._like(op, new, target), op)
         for i, port in enumerate(op.outputs):
@@ -161,9 +172,8 @@ class _Functionalization:
         new.type = known
         if base_name(op) in ("copy_", "fill_", "zero_", "resize_", "resize_as_"):
             return new
-        if not isinstance(known, TensorType) or len(op.inputs) < 2:
-            if not base_name(op).startswith(("logical_", "eq", "ne", "l", "g")):
-                return new
+        if not isinstance(known, TensorType):
+            return new
         with self.graph.before(op):
             cast = self.graph.add("aten.to.dtype", [new], {"dtype": known.dtype})  # type: ignore[union-attr]
         cast.output.type = known
@@ -172,7 +182,7 @@ class _Functionalization:
     def _update_buffers(self) -> set[Op]:
         """Assign the new values of buffers at the end of the program."""
         found = set()
-        for storage in self.storages.written():
+        for storage in self.storages.written_storages():
             if storage.origin.op.type == "get_attr":
                 found |= self._update(storage)
         return found

@@ -51,7 +51,7 @@ class Storages:
         self.views[port] = View(view.storage, steps, port, view.version)
 
     def current(self, port: OutputPort, before: Op | None) -> OutputPort:
-        """The value of a tensor now; view ops are repeated where its base was written."""
+        """The value of a tensor now; views of a base that was written are repeated."""
         view = self.views.get(port)
         if view is None or view.version == view.storage.version:
             return port if view is None else view.value
@@ -76,7 +76,7 @@ class Storages:
         view.storage.version += 1
         view.value, view.version = new, view.storage.version
 
-    def written(self) -> list[Storage]:
+    def written_storages(self) -> list[Storage]:
         """The storages whose values have changed, each once."""
         found = dict.fromkeys(view.storage for view in self.views.values())
         return [storage for storage in found if storage.version]

@@ -93,7 +93,7 @@ def write_view(
     if write is None:
         raise ConversionError(
             "a write into a view of this kind is not supported",
-            who=op.label, got=op.type, hint="export the program with `run_decompositions`",
+            who=op.label, got=op.type, hint="call run_decompositions() before saving",
         )  # fmt: skip
     return write(graph, before, op, index, base, value)
 

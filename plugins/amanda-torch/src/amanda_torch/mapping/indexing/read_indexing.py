@@ -30,9 +30,8 @@ def _expand_masks(indices: Sequence[Any]) -> list[Any]:
             found.append(None if index is None else cast_to(index, _INT))
             continue
         rows = ops.nonzero(index)
-        found += [ops.gather(rows, np.asarray(i), 1) for i in range(rank_of(index))]
+        found += [ops.gather(rows, np.asarray(i), 0) for i in range(rank_of(index))]
     return found
-
 
 
 class _Places(NamedTuple):
@@ -70,7 +69,9 @@ def _places(x: Any, indices: Sequence[Any]) -> _Places:
     coordinates = ops.stack(*same, axis=rank_of(total))
     is_run = axes == list(range(axes[0], axes[0] + len(axes)))
     rest = [i for i in range(rank_of(x)) if i not in axes]
-    return _Places(coordinates, rank_of(total), [*axes, *rest], axes[0] if is_run else 0)
+    return _Places(
+        coordinates, rank_of(total), [*axes, *rest], axes[0] if is_run else 0
+    )
 
 
 def _wrap(x: Any, index: Any, axis: int) -> Any:
@@ -116,25 +117,29 @@ def _fill_masked(x: Any, mask: Any, value: Any, accumulate: bool) -> Any:
 
 def read_masked_index(x: Any, mask: Any, indices: Sequence[Any], fill: Any) -> Any:
     """Elements at indices where a mask is true, a number elsewhere."""
-    found = read_index(x, [None if i is None else _clipped(x, i, axis)
+    found = read_index(x, [None if i is None else _clip_index(x, i, axis)
                            for axis, i in enumerate(indices)])  # fmt: skip
     return ops.where(mask, found, as_value(fill, x.dtype))
 
 
-def _clipped(x: Any, index: Any, axis: int) -> Any:
+def _clip_index(x: Any, index: Any, axis: int) -> Any:
     last = ops.dim(x, axis=axis) - np.int64(1)
     size = last + np.int64(1)
     index = cast_to(index, _INT)
     return ops.minimum(ops.maximum(index, ops.negative(size)), last)
 
 
-def read_masked_index_put(x: Any, mask: Any, indices: Sequence[Any], values: Any) -> Any:
+def read_masked_index_put(
+    x: Any, mask: Any, indices: Sequence[Any], values: Any
+) -> Any:
     values = ops.where(mask, values, number(0, x.dtype))
-    clipped = [None if i is None else _clipped(x, i, a) for a, i in enumerate(indices)]
+    clipped = [
+        None if i is None else _clip_index(x, i, a) for a, i in enumerate(indices)
+    ]
     return read_index_put(x, clipped, values, True)
 
 
-# -- along one axis ----------------------------------------------------------------------
+# -- along one axis --------------------------------------------------------------------
 
 
 def read_index_select(x: Any, dim: int, index: Any) -> Any:
@@ -146,7 +151,9 @@ def read_index_select(x: Any, dim: int, index: Any) -> Any:
 def _at_rows(x: Any, dim: int, index: Any, updates: Any, reduction: str) -> Any:
     """Write slices at indices along an axis."""
     if not rank_of(x):
-        y = _at_rows(ops.reshape(x, [1]), 0, index, ops.reshape(updates, [-1]), reduction)
+        y = _at_rows(
+            ops.reshape(x, [1]), 0, index, ops.reshape(updates, [-1]), reduction
+        )
         return ops.reshape(y, [])
     axis = axis_of(dim, x)
     perm = [axis, *(i for i in range(rank_of(x)) if i != axis)]
@@ -177,7 +184,7 @@ def read_index_fill(x: Any, dim: int, index: Any, value: Any) -> Any:
 
 def read_index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, *,
                       include_self: bool = True) -> Any:  # fmt: skip
-    return _reduced(
+    return _scatter_reduced(
         x, lambda base, updates, how: _at_rows(base, dim, index, updates, how),
         source, reduce, include_self,
     )  # fmt: skip
@@ -199,7 +206,9 @@ def _identity(reduce: str, dtype: Any) -> Any:
     return number(int(info.min if reduce == "amax" else info.max), dtype)
 
 
-def _reduced(x: Any, scatter: Any, updates: Any, reduce: str, include_self: bool) -> Any:
+def _scatter_reduced(
+    x: Any, scatter: Any, updates: Any, reduce: str, include_self: bool
+) -> Any:
     """Updates joined with what is there, or with each other only."""
     updates = cast_to(updates, x.dtype)
     start = x
@@ -266,7 +275,9 @@ def _scatter(x: Any, dim: int, index: Any, updates: Any, reduction: str) -> Any:
         return ops.reshape(y, [])
     if not rank_of(index):
         index, updates = (ops.reshape(v, [1] * rank_of(x)) for v in (index, updates))
-    return ops.scatter_elements(x, index, updates, axis=axis_of(dim, x), reduction=reduction)
+    return ops.scatter_elements(
+        x, index, updates, axis=axis_of(dim, x), reduction=reduction
+    )
 
 
 def _updates(x: Any, index: Any, src: Any) -> Any:
@@ -275,7 +286,9 @@ def _updates(x: Any, index: Any, src: Any) -> Any:
     return cast_to(_like_index(src, index, None), x.dtype)
 
 
-def read_scatter(x: Any, dim: int, index: Any, src: Any, *, reduce: str = "none") -> Any:
+def read_scatter(
+    x: Any, dim: int, index: Any, src: Any, *, reduce: str = "none"
+) -> Any:
     how = _REDUCTIONS.get(reduce, reduce)
     return _scatter(x, dim, index, _updates(x, index, src), how)
 
@@ -292,13 +305,13 @@ def read_scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
 
 def read_scatter_reduce(x: Any, dim: int, index: Any, src: Any, reduce: str, *,
                         include_self: bool = True) -> Any:  # fmt: skip
-    return _reduced(
+    return _scatter_reduced(
         x, lambda base, updates, how: _scatter(base, dim, index, updates, how),
         _updates(x, index, src), reduce, include_self,
     )  # fmt: skip
 
 
-# -- masks ---------------------------------------------------------------------------------
+# -- masks -----------------------------------------------------------------------------
 
 
 def read_masked_fill(x: Any, mask: Any, value: Any) -> Any:
@@ -334,7 +347,7 @@ def read_put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     return ops.reshape(y, ops.shape_of(x))
 
 
-# -- writes into views ---------------------------------------------------------------------
+# -- writes into views -----------------------------------------------------------------
 
 
 def read_select_scatter(x: Any, src: Any, dim: int, index: Any) -> Any:
@@ -353,8 +366,9 @@ def _positions(x: Any, axis: int) -> Any:
     return ops.reshape(ops.arange(0, ops.dim(x, axis=axis)), shape)
 
 
-def read_slice_scatter(x: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None,
-                       step: int = 1) -> Any:  # fmt: skip
+def read_slice_scatter(
+    x: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Any:
     axis = axis_of(dim, x)
     if src.type.shape.dims[axis] == 0:
         return ops.identity(x)
@@ -380,18 +394,20 @@ def _end_of(value: Any, size: Any, default: int) -> Any:
     return scalar(value)
 
 
-# -- embeddings ----------------------------------------------------------------------------
+# -- embeddings ------------------------------------------------------------------------
 
 
-def read_embedding(weight: Any, indices: Any, padding_idx: int = -1,
-                   scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:  # fmt: skip
-    del padding_idx, scale_grad_by_freq, sparse
+def read_embedding(
+    weight: Any, indices: Any, padding_idx: int = -1, by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:  # fmt: skip
+    del padding_idx, by_freq, sparse
     return ops.gather(weight, indices, 0)
 
 
 def read_where_indices(condition: Any) -> Any:
     rows = ops.nonzero(condition)
-    return tuple(ops.gather(rows, np.asarray(i), 1) for i in range(rank_of(condition)))
+    return tuple(ops.gather(rows, np.asarray(i), 0) for i in range(rank_of(condition)))
 
 
 READ = torch_functions(

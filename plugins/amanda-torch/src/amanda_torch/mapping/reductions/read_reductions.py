@@ -41,7 +41,9 @@ def count(x: Any, dim: Any) -> Any:
 
 
 def _sums(op: Callable[..., Any]) -> Callable[..., Any]:
-    def read(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    def read(
+        x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    ) -> Any:
         x = wide(x, dtype)
         axes = axes_of(dim, x)
         if not axes:
@@ -51,7 +53,9 @@ def _sums(op: Callable[..., Any]) -> Callable[..., Any]:
     return read
 
 
-def read_mean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def read_mean(
+    x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     return ops.mean(wide(x, dtype), along(x, dim), keepdims=keepdim)
 
 
@@ -175,20 +179,26 @@ def read_logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
     axes = along(x, dim)
     if x.dtype.kind == "complex":
         high = ops.max(ops.real(x), axes, keepdims=True)
-        high = cast_to(ops.where(ops.isfinite(high), high, ops.zeros_like(high)), x.dtype)
+        high = cast_to(
+            ops.where(ops.isfinite(high), high, ops.zeros_like(high)), x.dtype
+        )
         total = ops.log(ops.sum(ops.exp(x - high), axes, keepdims=True)) + high
         return total if keepdim else ops.squeeze(total, axes_of(dim, x))
     return ops.logsumexp(x, axes, keepdims=keepdim)
 
 
-def read_nansum(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def read_nansum(
+    x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     x = wide(x, dtype)
     if x.dtype.kind == "float":
         x = ops.where(ops.isnan(x), number(0, x.dtype), x)
     return ops.sum(x, along(x, dim), keepdims=keepdim)
 
 
-def read_nanmean(x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def read_nanmean(
+    x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     x = wide(x, dtype)
     present = ops.astype(ops.logical_not(ops.isnan(x)), dtype=x.dtype)
     size = ops.sum(present, along(x, dim), keepdims=keepdim)
@@ -256,7 +266,9 @@ def _cumulative(op: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_logcumsumexp(x: Any, dim: int) -> Any:
-    return ops.cumulative_logsumexp(x, axis_of(dim, x)) if rank_of(x) else ops.identity(x)
+    return (
+        ops.cumulative_logsumexp(x, axis_of(dim, x)) if rank_of(x) else ops.identity(x)
+    )
 
 
 def _running_extremum(op: Callable[..., Any], compare: Callable[..., Any]) -> Any:
@@ -285,7 +297,9 @@ def read_trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> An
     return ops.sum(_areas(y, x, dx, dim), [axis_of(dim, y)])
 
 
-def read_cumulative_trapezoid(y: Any, x: Any = None, *, dx: float = 1, dim: int = -1) -> Any:
+def read_cumulative_trapezoid(
+    y: Any, x: Any = None, *, dx: float = 1, dim: int = -1
+) -> Any:
     return ops.cumulative_sum(_areas(y, x, dx, dim), axis_of(dim, y))
 
 

@@ -162,11 +162,11 @@ def _quantile(x: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str
     if not skips_nan:
         nan = ops.any(ops.isnan(flat), [axis], keepdims=True)
         found = [ops.where(nan, number(float("nan"), x.dtype), y) for y in found]
-    found = [_reduced(y, axis, rank, dim, keepdim) for y in found]
+    found = [_drop_axis(y, axis, rank, dim, keepdim) for y in found]
     return found[0] if parts else ops.stack(*found, axis=0)
 
 
-def _reduced(y: Any, axis: int, rank: int, dim: int | None, keepdim: bool) -> Any:
+def _drop_axis(y: Any, axis: int, rank: int, dim: int | None, keepdim: bool) -> Any:
     if keepdim:
         return ops.reshape(y, [1] * rank) if dim is None else y
     return ops.reshape(y, []) if dim is None or not rank else ops.squeeze(y, [axis])
@@ -212,7 +212,7 @@ def read_histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     index = ops.minimum(ops.maximum(index, np.int64(0)), np.int64(bins - 1))
     inside = ops.logical_and(ops.greater_equal(flat, low), ops.less_equal(flat, high))
     weights = ops.astype(inside, dtype=x.dtype)
-    return ops.bincount(index, [bins], weights)
+    return ops.bincount(index, bins, weights)
 
 
 def _data_range(flat: Any, margin: float) -> tuple[Any, Any]:
@@ -225,7 +225,7 @@ def _data_range(flat: Any, margin: float) -> tuple[Any, Any]:
 
 def read_bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     size = ops.max(ops.concat(x, np.asarray([minlength - 1], str(x.dtype)), axis=0))
-    size = ops.reshape(ops.astype(size, dtype="int64") + np.int64(1), [1])
+    size = ops.astype(size, dtype="int64") + np.int64(1)
     if weights is not None and str(weights.dtype) != "float32":
         weights = ops.astype(weights, dtype="float64")
     return ops.bincount(ops.astype(x, dtype="int64"), size, weights)
@@ -270,11 +270,17 @@ def read_unique_dim(x: Any, dim: int, sorted: bool = True, return_inverse: bool 
     del sorted
     values, _, inverse, counts = ops.unique(x, axis=axis_of(dim, x), sorted=True)
     none = np.zeros(0, "int64")
-    return values, inverse if return_inverse else none, counts if return_counts else none
+    return (
+        values,
+        inverse if return_inverse else none,
+        counts if return_counts else none,
+    )
 
 
-def read_unique_consecutive(x: Any, return_inverse: bool = False,
-                            return_counts: bool = False, dim: int | None = None) -> Any:  # fmt: skip
+def read_unique_consecutive(
+    x: Any, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
     """The first element of each run, the run of each element, and their lengths."""
     if dim is not None and rank_of(x) != 1:
         raise Decline("unique_consecutive along an axis is not supported")
@@ -288,13 +294,18 @@ def read_unique_consecutive(x: Any, return_inverse: bool = False,
     inverse = ops.reshape(run, ops.shape_of(x)) if return_inverse else none
     counts: Any = none
     if return_counts:
-        counts = ops.bincount(run, ops.shape_of(values))
+        counts = ops.bincount(run, ops.size(values))
     return values, inverse, counts
+
+
+def read_nonzero(x: Any) -> Any:
+    """A row of coordinates for each nonzero element."""
+    return ops.transpose(ops.nonzero(x))
 
 
 def read_nonzero_static(x: Any, *, size: Any, fill_value: int = -1) -> Any:
     """A fixed number of rows, those beyond the nonzero elements filled."""
-    rows = ops.nonzero(x)
+    rows = read_nonzero(x)
     rank = rank_of(x)
     fill = ops.full([integer(size, "size"), rank], np.int64(fill_value))
     return ops.slice_(ops.concat(rows, fill, axis=0), [0], [integer(size, "size")], [0])
@@ -311,7 +322,7 @@ def read_histogram(x: Any, bins: Any, *, range: Any = None, weight: Any = None,
         steps = ops.astype(ops.arange(0, bins + 1), dtype=x.dtype)
         edges = low + steps * ((high - low) / number(bins, x.dtype))
         edges = ops.concat(ops.slice_(edges, [0], [bins], [0]),
-                           ops.reshape(high + number(0, x.dtype) * low, [1]), axis=0)  # fmt: skip
+                           ops.reshape(high, [1]), axis=0)  # fmt: skip
     else:
         edges = bins
     counts = _counts(flat, edges, weight)
@@ -337,7 +348,7 @@ def _counts(flat: Any, edges: Any, weight: Any) -> Any:
     if weight is not None:
         share = share * ops.reshape(weight, [-1])
     place = ops.minimum(ops.maximum(place, np.int64(0)), np.int64(size - 1))
-    return ops.bincount(place, [size], share)
+    return ops.bincount(place, size, share)
 
 
 READ = torch_functions(
@@ -363,8 +374,7 @@ READ = torch_functions(
         "_unique2": read_unique2,
         "unique_dim": read_unique_dim,
         "unique_consecutive": read_unique_consecutive,
-        "nonzero": ops.nonzero,
-        "argwhere": ops.nonzero,
+        "nonzero argwhere": read_nonzero,
         "nonzero_static": read_nonzero_static,
         "histogram.bin_ct histogram.bins_tensor": read_histogram,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def read_stack(xs: Sequence[Any], dim: int = 0) -> Any:
     return ops.stack(*promote(*xs), axis=axis_of(dim, xs[0], 1))
 
 
-def _joined(rank: int, axis: int) -> Any:
+def _join_at_rank(rank: int, axis: int) -> Any:
     """A join of tensors that get a rank first."""
 
     def read(xs: Sequence[Any]) -> Any:
@@ -78,7 +79,7 @@ def read_tensor_split(x: Any, sections: Any, dim: int = 0) -> Any:
         ends = np.cumsum([0, *sizes]).tolist()
     else:
         ends = [0, *sections, whole]
-    pairs = zip(ends[:-1], ends[1:], strict=True)
+    pairs = pairwise(ends)
     return tuple(take_slice(x, axis, a, b) for a, b in pairs)
 
 
@@ -180,11 +181,11 @@ READ = torch_functions(
         "cat concat concatenate": concat,
         "stack": read_stack,
         "hstack": read_hstack,
-        "vstack row_stack": _joined(2, 0),
-        "dstack": _joined(3, 2),
+        "vstack row_stack": _join_at_rank(2, 0),
+        "dstack": _join_at_rank(3, 2),
         "column_stack": read_column_stack,
-        "split.Tensor split.sizes split_with_sizes split_with_sizes_copy split_copy.Tensor "
-        "unsafe_split.Tensor unsafe_split_with_sizes": read_split,
+        "split.Tensor split.sizes split_with_sizes split_with_sizes_copy "
+        "split_copy.Tensor unsafe_split.Tensor unsafe_split_with_sizes": read_split,
         "chunk unsafe_chunk": read_chunk,
         "tensor_split.sections tensor_split.indices": read_tensor_split,
         "hsplit.int hsplit.array": _split_along(1),

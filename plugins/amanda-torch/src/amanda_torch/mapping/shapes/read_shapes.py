@@ -48,7 +48,9 @@ def read_flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     if first == last:
         return ops.identity(x)
     dims = [ops.dim(x, axis=i) for i in range(rank_of(x))]
-    return ops.reshape(x, _sizes([*dims[:first], -1, *dims[last + 1 :]], x, first, last))
+    return ops.reshape(
+        x, _sizes([*dims[:first], -1, *dims[last + 1 :]], x, first, last)
+    )
 
 
 def _sizes(items: list[Any], x: Any, first: int, last: int) -> Any:
@@ -79,7 +81,9 @@ def read_squeeze(x: Any, dim: Any = None) -> Any:
         axes = [i for i, d in enumerate(dims) if d == 1]
     else:
         chosen = [dim] if isinstance(dim, int) else dim
-        axes = [a for a in (axis_of(d, x) for d in chosen) if rank_of(x) and dims[a] == 1]
+        axes = [
+            a for a in (axis_of(d, x) for d in chosen) if rank_of(x) and dims[a] == 1
+        ]
     return ops.squeeze(x, sorted(set(axes))) if axes else ops.identity(x)
 
 
@@ -120,9 +124,13 @@ def read_adjoint(x: Any) -> Any:
 def read_movedim(x: Any, source: Any, destination: Any) -> Any:
     sources = [source] if isinstance(source, int) else list(source)
     targets = [destination] if isinstance(destination, int) else list(destination)
-    moved = {axis_of(t, x): axis_of(s, x) for s, t in zip(sources, targets, strict=True)}
+    moved = {
+        axis_of(t, x): axis_of(s, x) for s, t in zip(sources, targets, strict=True)
+    }
     rest = iter(i for i in range(rank_of(x)) if i not in moved.values())
-    return permute(x, [moved[i] if i in moved else next(rest) for i in range(rank_of(x))])
+    return permute(
+        x, [moved[i] if i in moved else next(rest) for i in range(rank_of(x))]
+    )
 
 
 def read_expand(x: Any, size: Sequence[Any], implicit: bool = False) -> Any:
@@ -159,7 +167,9 @@ def read_sum_to_size(x: Any, size: Sequence[Any]) -> Any:
         raise Decline("sum_to_size of sizes known at run time only")
     dims = x.type.shape.dims
     axes = list(range(rank - count)) + [
-        rank - count + i for i, s in enumerate(size) if s == 1 and dims[rank - count + i] != 1
+        rank - count + i
+        for i, s in enumerate(size)
+        if s == 1 and dims[rank - count + i] != 1
     ]
     y = ops.sum(x, axes, keepdims=True) if axes else x
     return ops.reshape(y, list(size))
@@ -183,7 +193,7 @@ def read_repeat_interleave(x: Any, repeats: Any, dim: int | None = None, *,
         x, dim = ops.reshape(x, [-1]), 0
     axis = axis_of(dim, x)
     if isinstance(repeats, int):
-        return ops.repeat(x, [repeats], axis=axis)
+        return ops.repeat(x, repeats, axis=axis)
     return ops.repeat(x, ops.reshape(scalar(repeats), [-1]), axis=axis)
 
 
@@ -248,7 +258,9 @@ def read_select(x: Any, dim: int, index: Any) -> Any:
 def read_unfold(x: Any, dimension: int, size: int, step: int) -> Any:
     """Windows along an axis; their elements are a new last axis."""
     if not rank_of(x):
-        return ops.reshape(ops.gather(ops.reshape(x, [1]), np.zeros(size, "int64")), [size])
+        return ops.reshape(
+            ops.gather(ops.reshape(x, [1]), np.zeros(size, "int64")), [size]
+        )
     axis = axis_of(dimension, x)
     last = rank_of(x) - 1
     y = read_movedim(x, axis, last)
@@ -268,7 +280,9 @@ def _places(size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
     return place.astype("int64")
 
 
-def read_as_strided(x: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+def read_as_strided(
+    x: Any, size: Any, stride: Any, storage_offset: int | None = None
+) -> Any:
     """Elements of contiguous memory."""
     expect(all(isinstance(n, int) for n in (*size, *stride)), "symbolic strides")
     flat = ops.reshape(x, [-1])
@@ -321,7 +335,9 @@ def read_pixel_shuffle(x: Any, factor: int) -> Any:
     n = len(batch)
     y = permute(y, [*range(n), n, n + 3, n + 1, n + 4, n + 2])
     del rank
-    return ops.reshape(y, shape_argument([*batch, _ratio(c, r * r), _product(h, r), _product(w, r)]))
+    return ops.reshape(
+        y, shape_argument([*batch, _ratio(c, r * r), _product(h, r), _product(w, r)])
+    )
 
 
 def read_pixel_unshuffle(x: Any, factor: int) -> Any:
@@ -329,7 +345,9 @@ def read_pixel_unshuffle(x: Any, factor: int) -> Any:
     r, n = factor, len(_dims(x)) - 3
     y = ops.reshape(x, shape_argument([*batch, c, _ratio(h, r), r, _ratio(w, r), r]))
     y = permute(y, [*range(n), n, n + 2, n + 4, n + 1, n + 3])
-    return ops.reshape(y, shape_argument([*batch, _product(c, r * r), _ratio(h, r), _ratio(w, r)]))
+    return ops.reshape(
+        y, shape_argument([*batch, _product(c, r * r), _ratio(h, r), _ratio(w, r)])
+    )
 
 
 def read_channel_shuffle(x: Any, groups: int) -> Any:
