@@ -74,7 +74,9 @@ class DType:
     def of(cls, source: Any) -> DType:
         """The element type of an array, of a numpy dtype or of a numpy scalar type.
 
-        Byte order is ignored; numpy's str, bytes and object types are `string`.
+        A dtype of another array library has the name of the element type after a dot,
+        as `torch.float32`. Byte order is ignored; numpy's str, bytes and object types
+        are `string`.
         """
         own = getattr(source, "dtype", source)
         if isinstance(own, DType):
@@ -133,6 +135,10 @@ def _from_numpy(source: Any) -> DType:
             return string
         found = DType._by_name.get(given.name)
         if found is not None and found._numpy_name is not None:
+            return found
+    elif type(source).__name__ == "dtype":  # of another array library
+        found = DType._by_name.get(str(source).rpartition(".")[2])
+        if found is not None:
             return found
     raise InvalidTypeError(
         "no element type corresponds to this numpy type",

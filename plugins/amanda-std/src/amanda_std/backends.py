@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from amanda.argument_checks import check_arguments
 from amanda_std.engine.annotations import BODY, SHAPE_ARG, Param
+from amanda_std.engine.array_methods import ArrayLike
 from amanda_std.engine.arrays import Kernels, current_kernels, use_kernels
 from amanda_std.engine.function_lookup import find_function
 from amanda_std.engine.kernel_dispatch import dispatch, when
@@ -81,6 +82,7 @@ __all__ = [
     "MAX_FOLDED_BYTES",
     "NUMPY",
     "SHAPE_ARG",
+    "ArrayLike",
     "BoundKernel",
     "Kernels",
     "Operation",

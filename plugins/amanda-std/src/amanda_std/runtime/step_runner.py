@@ -64,7 +64,8 @@ Key = str | int
 class StepRunner:
     """A graph as steps; `run` receives its parameters and captures.
 
-    Subclasses may override `body_runner` and `bind_kernel`."""
+    Subclasses may override `body_runner`, `kernels_of`, `bind_kernel` and
+    `constant_array`."""
 
     def __init__(self, graph: Graph, kernels: Kernels | None = None) -> None:
         self.kernels = kernels
@@ -136,16 +137,24 @@ class StepRunner:
         outs = [self._new_slot(port) for port in op.outputs]
         return UnscheduledStep(op, call, ins, outs, many, label)
 
+    def kernels_of(self, op: Op) -> Kernels | None:  # noqa: ARG002
+        """The table that has the kernel of an op."""
+        return self.kernels
+
+    def constant_array(self, tensor: Tensor) -> Any:
+        """A constant as kernels expect it."""
+        return _weight_array(tensor)
+
     def bind_kernel(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
         """The callable of an op, with attributes bound, and the slots it reads."""
-        operation = operation_of(op)
+        operation, kernels = operation_of(op), self.kernels_of(op)
         args, attrs = op_arguments(op, lambda port: port)
         params = operation.form.params_of(len(args))
-        call = operation.implementation(self.kernels)
+        call = operation.implementation(kernels)
         if isinstance(call, KernelDispatch):
             types = [a.type for a in args if isinstance(a, OutputPort)]
             call = call.built(types, attrs)
-        self._chosen.append(ChosenKernel.of(op, call, self.kernels))
+        self._chosen.append(ChosenKernel.of(op, call, kernels))
         if attrs:
             call = partial(call, **attrs)
         hosts = [
@@ -211,7 +220,9 @@ class StepRunner:
         """The slots before the first step. Weights are loaded on first use."""
         start = self._initial.copy()
         for key, (place, tensor) in self.weights.items():
-            start[place] = _weight_array(tensor) if weights is None else weights[key]
+            start[place] = (
+                self.constant_array(tensor) if weights is None else weights[key]
+            )
         if weights is None:
             self._initial_with_weights = start
         return start

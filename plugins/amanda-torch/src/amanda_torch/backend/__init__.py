@@ -1,0 +1,1 @@
+"""The backend `torch`: graphs of the hub, run op by op by PyTorch."""

@@ -1,0 +1,196 @@
+"""Executables: graphs run by PyTorch op by op, in the order of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import torch
+
+from amanda.backend import Implementation, implementation_lines
+from amanda.graph import Graph, Op
+from amanda.host import host_in_use
+from amanda.types import RefType, TensorType, Type, unknown
+from amanda_std import passes
+from amanda_std.backends import (
+    RunContext,
+    State,
+    infer,
+    is_not_composite,
+    lower,
+    run_context,
+    use_kernels,
+)
+from amanda_torch.backend.arrays import to_numpy, to_tensor
+from amanda_torch.backend.kernels import ARRAYS, stays_whole
+from amanda_torch.backend.steps import TorchSteps
+
+if TYPE_CHECKING:
+    from amanda_torch.backend.torch_backend import Settings
+
+__all__ = ["Executable", "Report"]
+
+_STATE: Final = frozenset({"holds", "reads", "writes"})
+_Tensor: Final = torch.Tensor
+
+
+class Report(NamedTuple):
+    """How an executable runs."""
+
+    device: str
+    implementations: tuple[Implementation, ...]
+    """What runs each op: a function of PyTorch or of NumPy, or its definition."""
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [f"on {self.device}", *implementation_lines(self.implementations)]
+        )
+
+
+class Executable:
+    """A graph on one device. Several threads may call it at once.
+
+    Calls of an executable with state are serialized. Gradients are PyTorch's: results
+    of feeds that require gradients have a `grad_fn`."""
+
+    def __init__(self, graph: Graph, device: Any, settings: Settings) -> None:
+        self.device = device
+        self.steps = TorchSteps(prepare_graph(graph), device)
+        self._results = settings.results
+        self._converters = [
+            _feed_converter(port.type, device) for port in graph.parameters
+        ]
+        self.state: State | None = None
+        """The variables, by key; None if there are none."""
+        if self.steps.effects & _STATE:
+            self.state = State() if settings.state is None else settings.state
+        self._context = RunContext(
+            self.state, settings.observe, settings.callbacks or {}, host_in_use()
+        )
+        self._has_effects = bool(self.steps.effects)
+        self._forms: set[Any] = set()
+        """Dtypes and shapes of feeds, in the order of the inputs, of earlier calls."""
+
+    def __call__(
+        self,
+        feeds: Mapping[str | int, Any],
+        out: Mapping[str | int, Any] | None = None,
+    ) -> Sequence[Any]:
+        """Run with checked feeds, in the order of the inputs. `out` is not used."""
+        del out
+        values = tuple(feeds.values())
+        results = self._run(values)
+        if not self._has_effects:
+            self._forms.add(_form_of(values))
+        return results
+
+    def call_again(self, values: tuple[Any, ...]) -> Sequence[Any] | None:
+        """Run with feeds of types and shapes that were run before."""
+        return self._run(values) if _form_of(values) in self._forms else None
+
+    def _run(self, values: Sequence[Any]) -> Sequence[Any]:
+        as_tensors = self._results == "torch" or (
+            self._results is None and any(isinstance(v, _Tensor) for v in values)
+        )
+        args = [
+            convert(value)
+            for convert, value in zip(self._converters, values, strict=True)
+        ]
+        mode = nullcontext() if as_tensors else torch.inference_mode()
+        with mode, use_kernels(ARRAYS):
+            if not self._has_effects:
+                results = self.steps.run(args)
+            else:
+                lock = self.state.lock if self.state else nullcontext()
+                with run_context(self._context), lock:
+                    results = self.steps.run(args)
+            kept = _Separate(args, self.steps.constant_memory).separate(results)
+            return kept if as_tensors else [to_numpy(value) for value in kept]
+
+    def report(self) -> Report:
+        """What runs each op."""
+        return Report(str(self.device), tuple(self.steps.implementations()))
+
+    def __repr__(self) -> str:
+        return f"<executable on {self.device}>"
+
+
+def prepare_graph(graph: Graph) -> Graph:
+    """The graph of the ops that have kernels, with constants folded."""
+    typed = graph.clone()
+    infer(typed)
+    lower(typed, _is_supported)
+    for improve in (passes.fold, passes.share, passes.drop):
+        improve(typed)
+    return typed
+
+
+def _is_supported(op: Op) -> bool:
+    return is_not_composite(op) or stays_whole(op)
+
+
+def _form_of(values: Sequence[Any]) -> Any:
+    try:
+        return tuple([(type(v), v.dtype, v.shape) for v in values])
+    except AttributeError:  # no array
+        return None
+
+
+def _feed_converter(type_: Type | None, device: Any) -> Callable[[Any], Any]:
+    """A function that converts a feed to a tensor, without a copy where possible."""
+    if isinstance(type_, RefType):
+        return lambda cell: cell
+    is_tensor = type_ is None or isinstance(type_, TensorType)
+    dtype: Any = getattr(type_, "dtype", unknown)
+    wanted = None if dtype is unknown else dtype.numpy
+
+    def convert(feed: Any) -> Any:
+        if type(feed) is _Tensor and feed.device == device:
+            return feed
+        if isinstance(feed, _Tensor | np.ndarray) or feed is None:
+            return to_tensor(feed, device)
+        if isinstance(feed, list | tuple | dict) and not is_tensor:
+            return _container_of_tensors(feed, device)
+        if hasattr(feed, "__dlpack__") and not isinstance(feed, np.generic):
+            return to_tensor(torch.from_dlpack(feed), device)
+        return to_tensor(np.asarray(feed, wanted), device)
+
+    return convert
+
+
+def _container_of_tensors(feed: Any, device: Any) -> Any:
+    """A feed of a container input, with tensors as its items."""
+    if isinstance(feed, dict):
+        return {k: _container_of_tensors(each, device) for k, each in feed.items()}
+    if isinstance(feed, list | tuple):
+        return type(feed)([_container_of_tensors(each, device) for each in feed])
+    if feed is None or isinstance(feed, _Tensor):
+        return to_tensor(feed, device)
+    return to_tensor(np.asarray(feed), device)
+
+
+class _Separate:
+    """Results that share no memory with feeds, weights or each other."""
+
+    def __init__(self, feeds: Sequence[Any], memory: set[int]) -> None:
+        self._taken = {_address(feed) for feed in feeds if isinstance(feed, _Tensor)}
+        self._constants = memory
+
+    def separate(self, value: Any) -> Any:
+        if isinstance(value, _Tensor):
+            at = _address(value)
+            if at and (at in self._taken or at in self._constants):
+                value = value.clone(memory_format=torch.contiguous_format)
+                at = _address(value)
+            self._taken.add(at)
+            return value
+        if isinstance(value, list | tuple):
+            return type(value)([self.separate(each) for each in value])
+        return value
+
+
+def _address(tensor: Any) -> int:
+    """Where the memory of a tensor begins; views of one tensor have the same."""
+    return int(tensor.untyped_storage().data_ptr())

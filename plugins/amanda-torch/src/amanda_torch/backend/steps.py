@@ -1,0 +1,190 @@
+"""Graphs as steps of PyTorch, with shapes computed by NumPy in host memory.
+
+Sizes of tensors, and integers computed from them, are arrays of NumPy: so are the shape
+arguments that they become, without a transfer from the device. NumPy also has the
+values of types that PyTorch does not have, such as strings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import torch
+
+from amanda.graph import Graph, Op, OutputPort
+from amanda.tensors import Tensor
+from amanda.types import DType, TensorType, Type, unknown
+from amanda_std.backends import (
+    BODY,
+    NUMPY,
+    SHAPE_ARG,
+    Kernels,
+    StepRunner,
+    Trait,
+    is_std,
+    op_arguments,
+    operation_of,
+)
+from amanda_torch.backend.arrays import TORCH_DTYPES, to_numpy, to_tensor
+from amanda_torch.backend.definitions import expect_no_gradient
+from amanda_torch.backend.kernels import BY_NUMPY, ROWS, TORCH
+from amanda_torch.backend.narrow_types import in_wider_type, may_be_narrow
+
+__all__ = ["TorchSteps"]
+
+_SMALL: Final = 64
+"""Elements of integer constants that are kept for shapes."""
+_NUMPY_DTYPES: Final = frozenset(map(DType, ("uint64", "string", "bytes")))
+"""Element types that PyTorch does not compute with."""
+
+
+class TorchSteps(StepRunner):
+    """The steps of a graph on a device; `outer` are those of the graph around it."""
+
+    def __init__(
+        self, graph: Graph, device: Any, outer: TorchSteps | None = None
+    ) -> None:
+        self.device = device
+        known: frozenset[Op] = frozenset() if outer is None else outer.host_ops
+        self.host_ops: frozenset[Op] = find_host_ops(graph, known)
+        """Ops that NumPy runs, in this graph and around it."""
+        self.constant_memory: set[int] = (
+            set() if outer is None else outer.constant_memory
+        )
+        """Where the memory of constants begins, also of those in bodies."""
+        super().__init__(graph, TORCH)
+
+    def body_runner(self, graph: Graph) -> TorchSteps:
+        return TorchSteps(graph, self.device, self)
+
+    def kernels_of(self, op: Op) -> Kernels | None:
+        return NUMPY if op in self.host_ops else self.kernels
+
+    def constant_array(self, tensor: Tensor) -> Any:
+        array = super().constant_array(tensor)
+        value = to_tensor(array, self.device)
+        if isinstance(value, torch.Tensor):
+            self.constant_memory.add(value.untyped_storage().data_ptr())
+        return array if is_host_constant(tensor) else value
+
+    def bind_kernel(self, op: Op) -> tuple[Callable[..., Any], list[int]]:
+        call, ins = super().bind_kernel(op)
+        if op in self.host_ops:
+            reads_shapes = Trait.SHAPE_QUERY in operation_of(op).traits
+            return call if reads_shapes else _with_arrays(op, call), ins
+        is_narrow = any(may_be_narrow(v.type) for v in op.inputs if v is not None)
+        if is_narrow and op.type in ROWS:
+            call = in_wider_type(operation_of(op), call)
+        moved = self._move_constants(op, ins)
+        return self._with_tensors(call, moved) if moved else call, ins
+
+    def _move_constants(self, op: Op, ins: list[int]) -> list[int]:
+        """Which arguments are in host memory; constants become tensors right away."""
+        args, _ = op_arguments(op, lambda port: port)
+        params = operation_of(op).form.params_of(len(args))
+        rows = [row for row in zip(params, args, strict=True) if row[0].role != BODY]
+        moved = []
+        for i, (param, arg) in enumerate(rows):
+            if not isinstance(arg, OutputPort) or param.role == SHAPE_ARG:
+                continue
+            if arg.op not in self.host_ops:
+                continue
+            if arg.op.is_constant:
+                array = super().constant_array(arg.op.attrs["value"])
+                ins[i] = self._constant_slot(to_tensor(array, self.device))
+            else:
+                moved.append(i)
+        return moved
+
+    def _with_tensors(
+        self, call: Callable[..., Any], places: Sequence[int]
+    ) -> Callable[..., Any]:
+        """A kernel whose arguments at these places are brought to the device."""
+        device = self.device
+
+        def with_tensors(*args: Any) -> Any:
+            ready = list(args)
+            for i in places:
+                ready[i] = to_tensor(ready[i], device)
+            return call(*ready)
+
+        return with_tensors
+
+    def run(
+        self,
+        args: Sequence[Any],
+        captured: Sequence[Any] = (),
+        weights: Mapping[str | int, Any] | None = None,
+    ) -> list[Any]:
+        device = self.device
+        results = super().run([to_tensor(a, device) for a in args], captured, weights)
+        return [
+            value if type(value) is torch.Tensor else to_tensor(value, device)
+            for value in results
+        ]
+
+
+def _with_arrays(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel of NumPy that may be called with tensors."""
+    operation = operation_of(op)
+    has_gradient = operation.gradient_rule is not None and operation.effect is None
+
+    def with_arrays(*args: Any) -> Any:
+        if has_gradient:
+            expect_no_gradient(operation.name, args)
+        return call(*map(to_numpy, args))
+
+    return with_arrays
+
+
+def find_host_ops(graph: Graph, known: frozenset[Op]) -> frozenset[Op]:
+    """The ops of a graph that NumPy runs in host memory, and those known before."""
+    found = set(known)
+    for op in graph:
+        if op.is_constant:
+            if is_host_constant(op.attrs["value"]):
+                found.add(op)
+        elif is_std(op) and _runs_on_host(op, found):
+            found.add(op)
+    return frozenset(found)
+
+
+def is_host_constant(tensor: Tensor) -> bool:
+    """Whether a constant may become a shape argument, or is none of PyTorch's."""
+    if not _has_torch_type(tensor.dtype):
+        return True
+    few = len(tensor.shape) <= 1 and sum(tensor.shape) <= _SMALL
+    return few and tensor.dtype.kind in ("int", "uint", "bool")
+
+
+def _runs_on_host(op: Op, host_ops: set[Op]) -> bool:
+    operation = operation_of(op)
+    if any(p.role == BODY for p in operation.form.params):
+        return False
+    if Trait.CONTAINER in operation.traits:
+        return False
+    if Trait.SHAPE_QUERY in operation.traits or op.type in BY_NUMPY:
+        return True
+    inputs = [value for value in op.inputs if value is not None]
+    ports: Iterable[OutputPort] = (*inputs, *op.outputs)
+    if not all(_has_torch_elements(port.type) for port in ports):
+        return True
+    if not all(value.op in host_ops for value in inputs):
+        return False
+    return not inputs or all(_is_integer_row(port.type) for port in op.outputs)
+
+
+def _has_torch_type(dtype: Any) -> bool:
+    return dtype is unknown or (dtype in TORCH_DTYPES and dtype not in _NUMPY_DTYPES)
+
+
+def _has_torch_elements(type_: Type | None) -> bool:
+    """Whether PyTorch computes with values of a type, as far as that is known."""
+    return not isinstance(type_, TensorType) or _has_torch_type(type_.dtype)
+
+
+def _is_integer_row(type_: Type | None) -> bool:
+    """Whether values of a type are integers, at most one row of them."""
+    if not isinstance(type_, TensorType) or not type_.shape.has_rank:
+        return False
+    return type_.dtype.kind in ("int", "uint", "bool") and type_.shape.rank <= 1
