@@ -8,6 +8,7 @@ from amanda_std.passes.canonical import canonical
 from amanda_std.passes.containers import containers
 from amanda_std.passes.drop import drop
 from amanda_std.passes.fold import fold
+from amanda_std.passes.fusion import fuse
 from amanda_std.passes.infer import infer
 from amanda_std.passes.layout import channels_first, channels_last, sink
 from amanda_std.passes.norm_folding import fold_norms
@@ -25,6 +26,7 @@ __all__ = [
     "drop",
     "fold",
     "fold_norms",
+    "fuse",
     "infer",
     "optimize",
     "optimize_for_inference",

@@ -11,7 +11,12 @@ from amanda.types import Shape, dims_equal
 from amanda_std import ops
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Value
-from amanda_std.hub.op_access import has_trait, is_std
+from amanda_std.hub.op_access import (
+    has_trait,
+    is_std,
+    operation_of,
+    traced_arguments,
+)
 from amanda_std.inference.shape_arguments import to_dims
 
 __all__ = [
@@ -125,8 +130,19 @@ def _reshape(x: Any, shape: Any, *, copy_zero: bool) -> Any:
         return ops.reshape(x, dims)
     if copy_zero:
         raise Decline("it may copy a dim of what it reads")
+    if has_trait(x.port.op, Trait.REDUCTION) and len(x.port.users) == 1:
+        return _reduction_with_axes(x.port.op, found)
     first = _producer(x, "reshape")
     return ops.reshape(first_producer(first), shape)
+
+
+def _reduction_with_axes(op: Op, shape: Shape) -> Any:
+    """A reduction that keeps its axes, if a reshape to this shape adds them again."""
+    args, attrs = traced_arguments(op)
+    result = operation_of(op)(*args, **{**attrs, "keepdims": True})
+    if not _is_shape_of(result, shape):
+        raise Decline("other axes are added")
+    return result
 
 
 def _with_one_inferred(shape: Shape) -> list[int] | None:

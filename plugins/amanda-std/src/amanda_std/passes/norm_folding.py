@@ -77,12 +77,12 @@ def _divide(x: Any, c: Any) -> Any:
 
 def _add(x: Any, c: Any) -> Any:
     layer = _preceding_layer(x)
-    return _with_offset(layer, _per_channel_vector(c, x, layer))
+    return _scaled_layer(layer, None, _per_channel_vector(c, x, layer))
 
 
 def _subtract(x: Any, c: Any) -> Any:
     layer = _preceding_layer(x)
-    return _with_offset(layer, -_per_channel_vector(c, x, layer))
+    return _scaled_layer(layer, None, -_per_channel_vector(c, x, layer))
 
 
 _RULES: dict[str, Callable[..., Any]] = {
@@ -138,12 +138,6 @@ def _per_channel_vector(c: Any, x: Any, layer: Op) -> Any:
     if c.ndim > x.ndim or wide not in ([], [_channel_axis(layer, x.ndim)]):
         raise Decline("it is not one number for each channel")
     return np.broadcast_to(_array_of(c).reshape(-1), [channels])
-
-
-def _with_offset(layer: Op, offset: Any) -> Any:
-    if len(operation_of(layer).form.params) < 3:
-        raise Decline("the layer has no bias to add it to")
-    return _scaled_layer(layer, None, offset)
 
 
 def _scaled_layer(layer: Op, factor: Any, offset: Any) -> Any:

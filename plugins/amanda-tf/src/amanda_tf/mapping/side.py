@@ -158,8 +158,18 @@ def remove_no_ops(graph: Graph) -> None:
 
 def remove_redundant_order(graph: Graph) -> None:
     """Remove control edges that order nothing: those of constants, such as frozen
-    variables, which have no effect, and those beside an edge of data."""
+    variables, which have no effect, those to copies of results, which nothing waits
+    for, and those beside an edge of data. Ops without effects need not run."""
     for part in graph.graphs():
+        copies: set[Op] = {part}
+        for op in reversed(part):
+            if op.has_attrs and not has_effects(op):
+                op.attrs.pop(CONTROL_OUTPUT, None)
+            users = (user for port in op.outputs for user in port.user_ops)
+            if op.type == "Identity" and not op.control_outputs and copies >= {*users}:
+                copies.add(op)
+                for first in op.control_inputs:
+                    part.uncontrol(first, op)
         for op in part:
             if op.is_constant:
                 _order_around(part, op)
