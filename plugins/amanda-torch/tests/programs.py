@@ -61,7 +61,8 @@ class Constants(nn.Module):
         kept = x.sum(dim=[1], keepdim=True).to(torch.bfloat16)
         filled = x.masked_fill(mask, float("inf"))
         same = x.contiguous(memory_format=torch.channels_last)
-        return picked, None, big, kept, filled, 7, same, mode
+        assert mode == "up"
+        return picked, None, big, kept, filled, 7, same
 
 
 class Tied(nn.Module):

@@ -121,3 +121,65 @@ def test_mixed(tmp_path: Path) -> None:
     assert [p.name for p in graph.parameters] == ["x", "y"]
     kinds = {op.attrs["kind"] for op in graph if op.type == "get_attr"}
     assert kinds == {"parameter", "buffer", "non_persistent_buffer", "constant"}
+
+
+def test_files_written_are_equal_programs(saved: Saved, tmp_path: Path) -> None:
+    """PyTorch loads what Amanda wrote: the same nodes, signature, values, outputs."""
+    path = tmp_path / "written.pt2"
+    amanda.save(saved.graph, path)
+    written, read = torch.export.load(path), torch.export.load(saved.path)
+    assert str(written.graph) == str(read.graph)
+    assert written.graph_signature == read.graph_signature
+    assert written.range_constraints == read.range_constraints
+    assert str(written) == str(read)  # types of values, guards
+    assert written.module_call_graph == read.module_call_graph
+    for a, b in zip(written.graph.nodes, read.graph.nodes, strict=True):
+        assert a.meta.get("nn_module_stack") == b.meta.get("nn_module_stack")
+        assert a.meta.get("stack_trace") == b.meta.get("stack_trace")
+    for name, tensor in read.state_dict.items():
+        torch.testing.assert_close(written.state_dict[name], tensor, rtol=0, atol=0)
+        assert written.state_dict[name].stride() == tensor.stride()
+        assert written.state_dict[name].requires_grad == tensor.requires_grad
+    args, kwargs = saved.program.example_inputs
+    torch.manual_seed(1)
+    expected = read.module()(*args, **kwargs)
+    torch.manual_seed(1)
+    found = written.module()(*args, **kwargs)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_text_files_keep_programs(saved: Saved, tmp_path: Path) -> None:
+    """A program saved as `.amanda` is written as the program it was."""
+    path, written = tmp_path / "graph.amanda", tmp_path / "written.pt2"
+    amanda.save(saved.graph, path)
+    amanda.save(amanda.load(path), written)
+    read = torch.export.load(saved.path)
+    assert str(torch.export.load(written)) == str(read)
+
+
+def test_a_graph_without_records_is_a_program(tmp_path: Path) -> None:
+    """Graphs that no file had, as conversions build them."""
+    graph = Graph("amanda/torch/2.13.0")
+    ops: Any = amanda.namespace("torch@2.13.0").build(graph)  # type: ignore[attr-defined]
+    x = graph.parameter("float32[n, 4]", "x")
+    weight = np.arange(12, dtype=np.float32).reshape(3, 4)
+    attrs = {"target": "head.weight", "kind": "parameter"}
+    w = graph.add("get_attr", [], {**attrs, "x-value": amanda.Tensor.of(weight)})
+    w.output.type = "float32[3, 4]"  # type: ignore[assignment]
+    n = ops["aten.sym_size.int"](x, 0)
+    n.type = "int64[] = n"
+    y = ops["aten.linear.default"](x, w.output)
+    y.type = "float32[n, 3]"
+    twice = ops["_operator.mul"](n, 3)
+    twice.type = "int64[] = 3*n"
+    flat = ops["aten.view.default"](ops["aten.add.Tensor"](y, 1), [twice])
+    flat.op.inputs[0].type, flat.type = "float32[n, 3]", "float32[3*n]"
+    graph.result(flat, "y")
+    path = tmp_path / "built.pt2"
+    amanda.save(graph, path)
+    program = torch.export.load(path)
+    assert dict(program.named_parameters())["head.weight"].requires_grad
+    feed = torch.randn(5, 4)
+    [found] = program.module()(feed)
+    expected = (feed @ torch.from_numpy(weight).T + 1).flatten()
+    torch.testing.assert_close(found, expected)

@@ -63,12 +63,18 @@ def read_archive(file: MessageFile, model: str | None, version: str | None) -> G
     )
     graph = read_program(program, dictionary_of(program, version), weights, constants)
     used = {op.attrs["target"] for op in graph if op.type == "get_attr"}
-    rest = {name: payload.record | {"tensor": payload.tensor}
-            for table in (weights, constants)
-            for name, payload in table.items() if name not in used}  # fmt: skip
+    rest = {
+        name: {
+            **payload.record, "tensor": payload.tensor, "is_param": payload.is_param,
+            "is_constant": is_constant,
+        }
+        for table, is_constant in ((weights, False), (constants, True))
+        for name, payload in table.items() if name not in used
+    }  # fmt: skip
     kept = [name for name in inside if name.startswith(MEMBERS.extra)]
     kept += [n for n in inside if n == MEMBERS.samples.format(chosen)]
     members = {name: member_tensor(archive, inside[name]) for name in kept}
+    members = {name: content for name, content in members.items() if content.nbytes}
     named = "" if chosen == DEFAULT_MODEL else chosen
     PROGRAM_RECORDS.add(graph, model=named, members=members, payloads=rest)
     return graph

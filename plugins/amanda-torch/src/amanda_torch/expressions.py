@@ -7,13 +7,15 @@ dim can be, such as fractions and comparisons, are unknown dims.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
-from typing import Final
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from amanda.errors import AmandaError, FormatError
-from amanda.types import Dim, Sym, maximum, minimum
+from amanda.types import Dim, Sym, evaluate, maximum, minimum
 
-__all__ = ["Expressions", "format_expression"]
+__all__ = ["Expressions", "SymbolHints", "format_expression", "is_data_dependent"]
 
 _MAX_LENGTH: Final = 1 << 14
 _MAX_POWER: Final = 16
@@ -133,6 +135,15 @@ def _apply(
         return None
 
 
+def is_data_dependent(symbol: str) -> bool:
+    """Whether a symbol is that of a number that depends on data.
+
+    >>> is_data_dependent("u0"), is_data_dependent("s77")
+    (True, False)
+    """
+    return re.fullmatch(r"u\d+", symbol) is not None
+
+
 # -- writing -----------------------------------------------------------------------
 
 _PRINTED: Final[dict[type[ast.operator], str]] = {
@@ -156,7 +167,7 @@ def _format(node: ast.expr) -> str:
     if isinstance(node, ast.Constant):
         return f"Integer({node.value!r})"
     if isinstance(node, ast.Name):
-        sign = "" if node.id.startswith("u") else "positive=True, "
+        sign = "" if is_data_dependent(node.id) else "positive=True, "
         return f"Symbol('{node.id}', {sign}integer=True)"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         arguments = ", ".join(map(_format, node.args))
@@ -173,3 +184,37 @@ def _negative(node: ast.expr) -> str:
     if isinstance(node, ast.Constant):
         return f"Integer(-{node.value!r})"
     return f"Mul(Integer(-1), {_format(node)})"
+
+
+class SymbolHints:
+    """Examples of the values of symbols, which PyTorch needs to trace again."""
+
+    DEFAULT: Final = 8
+
+    def __init__(self, values: Mapping[str, int] = MappingProxyType({})) -> None:
+        self.values = dict(values)
+
+    def entry(self, dim: Dim) -> dict[str, Any]:
+        """A dim as files have it; one that depends on data has no hint."""
+        if isinstance(dim, int):
+            return {"as_int": dim}
+        names = [symbol.name or "" for symbol in dim.free]
+        hint = None
+        if not any(map(is_data_dependent, names)):
+            known = {
+                Sym.named(n): self.values.setdefault(n, self.DEFAULT) for n in names
+            }
+            hint = {"as_int": evaluate(dim, known)}
+        return {"as_expr": {"expr_str": format_expression(dim), "hint": hint}}
+
+    def collect(self, dim: Dim, size: Mapping[str, Any]) -> None:
+        """Collect the hint of a size that is a symbol."""
+        name = dim.name if isinstance(dim, Sym) else None
+        hint = size["as_expr"].get("hint") if name is not None else None
+        if name is not None and isinstance(hint, dict):
+            value = hint.get("as_int")
+            self.values.setdefault(name, value if type(value) is int else self.DEFAULT)
+
+    def unusual(self) -> dict[str, int]:
+        """The hints that are not the default."""
+        return {n: v for n, v in self.values.items() if v != self.DEFAULT}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import amanda
+from amanda.files import replace_file
 from amanda.formatkit import MessageFile, file_errors
 from amanda.graph import Graph
 
@@ -33,3 +35,13 @@ class Format:
 
         with file_errors(source):
             return read_archive(MessageFile.open(source), model, version)
+
+    def write(self, graph: Graph, path: Path) -> None:
+        """Write a `.pt2` file, which `torch.export.load` takes."""
+        from amanda_torch.archive_writer import write_archive
+
+        path = Path(path)
+        with file_errors(path):
+            dictionary: Any = amanda.namespace(graph.namespace or "torch", assume=True)
+            with replace_file(path) as file:
+                write_archive(graph, file, dictionary)

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from amanda.errors import AmandaError, FormatError
-from amanda.formatkit import Archive, MessageFile
+from amanda.formatkit import Archive
 from amanda.tensors import Tensor
-from amanda.types import DType, uint8
+from amanda.types import uint8
 from amanda_torch.codes import DTYPES
 from amanda_torch.value_types import contiguous_strides
 
-__all__ = ["NO_PAYLOADS", "Payload", "Payloads", "member_tensor", "read_payloads"]
+__all__ = [
+    "NO_PAYLOADS", "Payload", "Payloads", "member_tensor", "read_payloads",
+    "strided_view",
+]  # fmt: skip
 
 
 class Payload(NamedTuple):
@@ -23,6 +26,7 @@ class Payload(NamedTuple):
 
     tensor: Tensor | None
     record: dict[str, Any]
+    is_param: bool
 
 
 Payloads = Mapping[str, Payload]
@@ -42,12 +46,13 @@ def read_payloads(archive: Archive, folder: str, config: str) -> dict[str, Paylo
         raise FormatError("the table has no entries", who=config, expected="config")
     found: dict[str, Payload] = {}
     tensors: dict[Any, Payload] = {}
+    storages: dict[Any, Tensor] = {}
     for name, entry in entries.items():
         try:
             meta = entry["tensor_meta"]
             key = (entry["path_name"], entry["is_param"], repr(meta))
             if key not in tensors:
-                tensors[key] = _read_payload(archive, folder, entry)
+                tensors[key] = _read_payload(archive, folder, entry, storages)
             found[name] = tensors[key]
         except AmandaError as error:
             error.where = error.where or f"{config}, {name}"
@@ -60,17 +65,17 @@ def read_payloads(archive: Archive, folder: str, config: str) -> dict[str, Paylo
     return found
 
 
-def _read_payload(archive: Archive, folder: str, entry: dict[str, Any]) -> Payload:
+def _read_payload(
+    archive: Archive, folder: str, entry: dict[str, Any], storages: dict[Any, Tensor]
+) -> Payload:
     member = f"{folder}{entry['path_name']}"
-    record: dict[str, Any] = {
-        key: entry[key] for key in ("is_param", "use_pickle") if key in entry
-    }
+    is_param = bool(entry.get("is_param"))
     if entry.get("use_pickle"):
-        record["path_name"] = entry["path_name"]
-        record["bytes"] = member_tensor(archive, member)
-        return Payload(None, record)
+        content = member_tensor(archive, member)
+        pickled = {"path_name": entry["path_name"], "bytes": content}
+        return Payload(None, pickled, is_param)
     meta = entry["tensor_meta"]
-    record["tensor_meta"] = meta
+    record: dict[str, Any] = {}
     dtype = DTYPES.dtype(meta["dtype"])
     shape = tuple(int(size["as_int"]) for size in meta["sizes"])
     strides = [int(stride["as_int"]) for stride in meta["strides"]]
@@ -80,30 +85,34 @@ def _read_payload(archive: Archive, folder: str, entry: dict[str, Any]) -> Paylo
     tensor_size = dtype.bits // 8
     for each in shape:
         tensor_size *= each
+    if meta["requires_grad"] is not (is_param and dtype.kind == "float"):
+        record["requires_grad"] = meta["requires_grad"]
+    if meta["device"] != {"type": "cpu", "index": None}:
+        record["device"] = meta["device"]
     is_plain = offset == 0 and (size == tensor_size or not tensor_size)
     if is_plain and strides == contiguous_strides(shape):
-        return Payload(file.tensor((start, start + size), dtype, shape), record)
-    storage = file.tensor((start, start + size), dtype, (size * 8 // dtype.bits,))
-    record["storage"] = storage
-    tensor = _strided_view(storage, file, start, shape, strides, offset)
-    return Payload(tensor, record)
-
-
-def _strided_view(
-    storage: Tensor, file: MessageFile, start: int, shape: tuple[int, ...],
-    strides: list[int], offset: int,
-) -> Tensor:  # fmt: skip
-    """A view of a storage; where it is not contiguous, it is computed when used."""
-    last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    if min([offset, *shape, *strides]) < 0 or (0 not in shape and last >= storage.size):
-        raise FormatError(
-            "a tensor is larger than its storage",
-            expected=f"at most {storage.size} elements", got=last + 1,
-        )  # fmt: skip
-    dtype = storage.dtype
-    if strides == contiguous_strides(shape) and isinstance(dtype, DType):
+        tensor = file.tensor((start, start + size), dtype, shape)
+        return Payload(tensor, record, is_param)
+    record["tensor_meta"] = meta
+    key = (member, dtype)
+    if key not in storages:
+        count = size * 8 // dtype.bits
+        storages[key] = file.tensor((start, start + size), dtype, (count,))
+    record["storage"] = storages[key]
+    if strides == contiguous_strides(shape):
         begin = start + offset * dtype.bits // 8
-        return file.tensor((begin, len(file.data)), dtype, shape)
+        _expect_room(storages[key], shape, strides, offset)
+        tensor = file.tensor((begin, len(file.data)), dtype, shape)
+        return Payload(tensor, record, is_param)
+    return Payload(strided_view(storages[key], meta), record, is_param)
+
+
+def strided_view(storage: Tensor, meta: Mapping[str, Any]) -> Tensor:
+    """A view of a storage, computed when it is used."""
+    shape = tuple(int(size["as_int"]) for size in meta["sizes"])
+    strides = [int(stride["as_int"]) for stride in meta["strides"]]
+    offset = int(meta["storage_offset"]["as_int"])
+    _expect_room(storage, shape, strides, offset)
 
     def view() -> Any:
         import numpy as np
@@ -112,4 +121,17 @@ def _strided_view(
         steps = [step * flat.itemsize for step in strides]
         return np.lib.stride_tricks.as_strided(flat[offset:], shape, steps)
 
-    return Tensor.lazy(view, dtype, shape)
+    return Tensor.lazy(view, storage.dtype, shape)
+
+
+def _expect_room(
+    storage: Tensor, shape: tuple[int, ...], strides: list[int], offset: int
+) -> None:
+    if len(shape) != len(strides):
+        raise FormatError("a tensor has not one stride for each size", got=strides)
+    last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    if min([offset, *shape, *strides]) < 0 or (0 not in shape and last >= storage.size):
+        raise FormatError(
+            "a tensor is larger than its storage",
+            expected=f"at most {storage.size} elements", got=last + 1,
+        )  # fmt: skip

@@ -22,11 +22,13 @@ from amanda_torch.codes import (
     variant,
 )
 from amanda_torch.payloads import NO_PAYLOADS, Payloads
+from amanda_torch.program_facts import drop_usual_facts
 from amanda_torch.records import (
     INPUT_RECORDS,
     NODE_RECORDS,
     PROGRAM_RECORDS,
     VALUE,
+    is_trained,
     usual_groups,
 )
 from amanda_torch.value_types import TypeReader
@@ -60,7 +62,8 @@ def read_program(
         order_writes(graph, dictionary)
         facts = {key: program[key] for key in _FIELDS if key in program}
         facts |= {key: module[key] for key in _MODULE_FIELDS if key in module}
-        PROGRAM_RECORDS.add(graph, **facts)
+        PROGRAM_RECORDS.add(graph, hints=reader.types.hints.unusual(), **facts)
+        drop_usual_facts(graph, dictionary)
     return graph
 
 
@@ -175,6 +178,8 @@ class GraphReader:
         type, entry = self.program.types.value(kind, name, self.data)
         port = self.graph.parameter(type, name)
         recorded = "" if kind == "as_tensor" else kind
+        if kind == "as_tensor" and self.program.types.is_usual(entry, type):
+            entry = None
         INPUT_RECORDS.add(port, value=entry, spec=spec, kind=recorded)
         self._put(name, port)
         self.inputs.append(name)
@@ -194,7 +199,10 @@ class GraphReader:
             type = type or payload.tensor.type
         op.output.type = type
         record = {} if payload is None else payload.record
-        NODE_RECORDS.add(op, values=[entry], payload=record)
+        if entry is not None and kind == "as_tensor":
+            usual = self.program.types.is_usual(entry, op.output.type, is_trained(op))
+            entry = None if usual else entry
+        NODE_RECORDS.add(op, values=[entry] if entry else None, payload=record)
         self._put(name, op.output)
         self.inputs.append(name)
 
@@ -294,11 +302,13 @@ class GraphReader:
                 entries.append(None)
                 continue
             port.type, entry = types.value(kind, name, data)
-            entries.append(entry)
+            is_tensor = entry is not None and "dtype" in entry
+            usual = is_tensor and types.is_usual(entry, port.type)
+            entries.append(None if usual else entry)
             if name != op.name:
                 port.name = name
             self._put(name, port)
-        return entries
+        return entries if any(entries) else []
 
     # -- arguments ------------------------------------------------------------------
 

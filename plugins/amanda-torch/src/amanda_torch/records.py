@@ -6,10 +6,12 @@ from typing import Final
 
 from amanda.dictionary import CallLayout
 from amanda.formatkit import FileRecords, any_of, dict_of, list_of, of_class
-from amanda.graph import VALUE_NOTE
+from amanda.graph import VALUE_NOTE, Op
+from amanda.types import TensorType
 
 __all__ = [
-    "INPUT_RECORDS", "NODE_RECORDS", "PROGRAM_RECORDS", "VALUE", "usual_groups",
+    "INPUT_RECORDS", "NODE_RECORDS", "PROGRAM_RECORDS", "VALUE", "is_trained",
+    "usual_groups",
 ]  # fmt: skip
 
 VALUE: Final = VALUE_NOTE
@@ -61,13 +63,18 @@ PROGRAM_RECORDS: Final = FileRecords(
         "module_call_graph": list_of(_ANY), "metadata": _ANY,
         "treespec_namedtuple_fields": _ANY, "inputs": _TEXTS, "constants": _ANY,
         "model": _TEXT, "members": _ANY, "payloads": _ANY, "single": of_class(bool),
-        "values": _ANY,
+        "hints": _ANY,
     },
 )  # fmt: skip
-"""`inputs`: the order of all inputs, where it is not that of the ops and parameters;
-`constants`: inputs that are constant numbers, by name; `members`: further members of
-the archive; `payloads`: entries of weights that no input of the program has; `values`:
-of values that no output has; `single`: of a body, as `single` of a node."""
+"""Of a graph.
+
+- `hints`: values of symbols to trace with
+- `inputs`: the order of all inputs, where it is not that of the ops and parameters
+- `constants`: inputs that are constant numbers, by name
+- `members`, `payloads`: further members of the archive; entries of weights that no
+  input of the program has
+- `single`: of a body, as `single` of a node
+"""
 
 
 def usual_groups(layout: CallLayout, count: int) -> list[int]:
@@ -80,3 +87,10 @@ def usual_groups(layout: CallLayout, count: int) -> list[int]:
     outputs = () if layout.op_def is None else layout.op_def.outputs
     is_list = len(outputs) == 1 and outputs[0].repeats and outputs[0].type != "any"
     return [count] if is_list else [-1] * count
+
+
+def is_trained(op: Op) -> bool:
+    """Whether gradients of the value of an op are wanted: of a parameter."""
+    kind = op.attrs.get("kind") if op.type == "get_attr" else None
+    type = op.output.type if kind == "parameter" else None
+    return isinstance(type, TensorType) and type.dtype.kind == "float"

@@ -19,9 +19,9 @@ from amanda.types import (
     int64,
 )
 from amanda_torch.codes import DTYPES
-from amanda_torch.expressions import Expressions, format_expression
+from amanda_torch.expressions import Expressions, SymbolHints
 
-__all__ = ["NUMBER_TYPES", "TypeReader", "contiguous_strides", "size_entries",
+__all__ = ["NUMBER_TYPES", "TypeReader", "contiguous_strides",
            "tensor_entry"]  # fmt: skip
 
 NUMBER_TYPES: Final[Mapping[str, TensorType]] = {
@@ -36,6 +36,8 @@ _TABLES: Final = {
     "as_sym_bool": "sym_bool_values", "as_custom_obj": "custom_obj_values",
 }  # fmt: skip
 _STRIDED: Final = 7
+_CPU: Final[Mapping[str, Any]] = {"type": "cpu", "index": None}
+_ZERO: Final[Mapping[str, Any]] = {"as_int": 0}
 
 
 class TypeReader:
@@ -43,6 +45,8 @@ class TypeReader:
 
     def __init__(self, ranges: Mapping[str, Any]) -> None:
         self.expressions = Expressions()
+        self.hints = SymbolHints()
+        self._usual: dict[str, bool] = {}
         self._natural = {
             name for name, range in ranges.items()
             if isinstance(least := range.get("min_val"), int) and least >= 0
@@ -59,6 +63,36 @@ class TypeReader:
         """The type of a tensor."""
         shape = Shape([self.dim(size) for size in entry["sizes"]])
         return TensorType(DTYPES.dtype(entry["dtype"]), shape)
+
+    def is_usual(
+        self, entry: Mapping[str, Any], type: Type | None, requires_grad: bool = False
+    ) -> bool:
+        """Whether an entry of a tensor is that of any tensor of its type."""
+        if (
+            entry["requires_grad"] is not requires_grad
+            or entry["storage_offset"] != _ZERO
+            or entry["device"] != _CPU
+            or entry["layout"] != _STRIDED
+            or not isinstance(type, TensorType)
+        ):
+            return False
+        dims, sizes, strides = type.shape.dims, entry["sizes"], entry["strides"]
+        if all(dim.__class__ is int for dim in dims):
+            return [each.get("as_int") for each in strides] == contiguous_strides(dims)
+        key = f"{sizes}{strides}"
+        found = self._usual.get(key)
+        if found is None:
+            for dim, size in zip(dims, sizes, strict=True):
+                self.hints.collect(dim, size)
+            found = self._usual[key] = self._is_contiguous(dims, sizes, strides)
+        return found
+
+    def _is_contiguous(self, dims: Any, sizes: list[Any], strides: list[Any]) -> bool:
+        if any(isinstance(dim, Sym) and dim.is_anonymous for dim in dims):
+            return False
+        entry = self.hints.entry
+        usual = [*map(entry, dims)], [*map(entry, contiguous_strides(dims))]
+        return usual == (sizes, strides)
 
     def value(
         self, kind: str, name: str, tables: Mapping[str, Any]
@@ -101,17 +135,6 @@ class TypeReader:
         return name.startswith("s") or name in self._natural
 
 
-def size_entries(dims: Any) -> list[dict[str, Any]]:
-    """Dims as sizes in a file."""
-    return [_size_entry(dim) for dim in dims]
-
-
-def _size_entry(dim: Dim) -> dict[str, Any]:
-    if isinstance(dim, int):
-        return {"as_int": dim}
-    return {"as_expr": {"expr_str": format_expression(dim), "hint": None}}
-
-
 def contiguous_strides(dims: Any) -> list[Dim]:
     """The strides of a tensor in row-major order.
 
@@ -126,7 +149,9 @@ def contiguous_strides(dims: Any) -> list[Dim]:
     return strides[::-1]
 
 
-def tensor_entry(type: Type | None, who: str) -> dict[str, Any]:
+def tensor_entry(
+    type: Type | None, who: str, hints: SymbolHints, requires_grad: bool = False
+) -> dict[str, Any]:
     """What a file says of a tensor, which is contiguous and on the CPU."""
     if not isinstance(type, TensorType) or not type.shape.has_rank:
         raise FormatError(
@@ -136,8 +161,8 @@ def tensor_entry(type: Type | None, who: str) -> dict[str, Any]:
         )  # fmt: skip
     dims = type.shape.dims
     return {
-        "dtype": DTYPES.code(type.dtype), "sizes": size_entries(dims),
-        "requires_grad": False, "device": {"type": "cpu", "index": None},
-        "strides": size_entries(contiguous_strides(dims)),
-        "storage_offset": {"as_int": 0}, "layout": _STRIDED,
+        "dtype": DTYPES.code(type.dtype), "sizes": list(map(hints.entry, dims)),
+        "requires_grad": requires_grad, "device": dict(_CPU),
+        "strides": list(map(hints.entry, contiguous_strides(dims))),
+        "storage_offset": dict(_ZERO), "layout": _STRIDED,
     }  # fmt: skip

@@ -1,0 +1,179 @@
+"""Values of graphs as files have them: names, kinds, and what they say of types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from amanda.errors import FormatError
+from amanda.graph import Graph, Op, OutputPort
+from amanda.types import (
+    OpaqueType,
+    Sym,
+    TensorType,
+    TokenType,
+    Type,
+    VoidType,
+    bool_,
+    float64,
+)
+from amanda_torch.records import INPUT_RECORDS, NODE_RECORDS, is_trained
+from amanda_torch.value_types import TypeReader, tensor_entry
+
+if TYPE_CHECKING:
+    from amanda.dictionary import Dictionary, OpDef
+
+__all__ = ["ValueTable", "value_kind"]
+
+_TABLES: Final = {
+    "as_tensor": "tensor_values", "as_sym_int": "sym_int_values",
+    "as_sym_float": "sym_float_values", "as_sym_bool": "sym_bool_values",
+    "as_custom_obj": "custom_obj_values",
+}  # fmt: skip
+
+
+def value_kind(value: OutputPort, dictionary: Dictionary) -> str:
+    """The kind of argument that a value is.
+
+    Whether `int64[]` is a tensor or a symbolic number is recorded, or follows from the
+    definition of its op.
+    """
+    type = value.type
+    if isinstance(type, VoidType):
+        return "as_none"
+    if isinstance(type, TokenType):
+        return "as_token"
+    if isinstance(type, OpaqueType):
+        return "as_custom_obj"
+    if isinstance(value.op, Graph):
+        return str(INPUT_RECORDS.of(value).get("kind") or "as_tensor")
+    return _number_kind(type) if _is_number(value, dictionary) else "as_tensor"
+
+
+def _is_number(value: OutputPort, dictionary: Dictionary) -> bool:
+    entry = recorded_entry(value)
+    if entry is not None:
+        return "dtype" not in entry
+    return is_number_output(dictionary.get(value.op.type), value.index)
+
+
+def is_number_output(op_def: OpDef | None, index: int) -> bool:
+    """Whether an output is a symbolic number, by its definition."""
+    if op_def is None or not op_def.outputs:
+        return False
+    declared = op_def.outputs[min(index, len(op_def.outputs) - 1)].type
+    return isinstance(declared, str) and declared.startswith("any<S")
+
+
+def _number_kind(type: Type | None) -> str:
+    dtype = type.dtype if isinstance(type, TensorType) else None
+    if dtype == bool_:
+        return "as_sym_bool"
+    return "as_sym_float" if dtype == float64 else "as_sym_int"
+
+
+def recorded_entry(value: OutputPort) -> Mapping[str, Any] | None:
+    """What a file said of a value."""
+    if isinstance(value.op, Graph):
+        return INPUT_RECORDS.of(value).get("value")
+    values = NODE_RECORDS.of(value.op).get("values", ())
+    return values[value.index] if value.index < len(values) else None
+
+
+class ValueTable:
+    """The names of the values of one graph, and the tables of what they are."""
+
+    def __init__(self, graph: Graph, dictionary: Dictionary, types: TypeReader) -> None:
+        self.graph = graph
+        self.dictionary = dictionary
+        self.types = types
+        self.names: dict[OutputPort, str] = {}
+        self.op_names: dict[Op, str] = {}
+        self.kinds: dict[OutputPort, str] = {}
+        self.tables: dict[str, dict[str, Any]] = {t: {} for t in _TABLES.values()}
+        self._used: set[str] = set()
+        self._name_all()
+
+    def _name_all(self) -> None:
+        """Give every value its own name, or a new one."""
+        for parameter in self.graph.parameters:
+            self._name(parameter, parameter.name or "input")
+        for op in self.graph:
+            stem = (op.type or "op").split(".")[-2 if "." in (op.type or "") else -1]
+            name = self._fresh(op.name or stem)
+            self.op_names[op] = name
+            for port in op.outputs:
+                own = port.name or (
+                    f"{name}_{port.index}" if len(op.outputs) > 1 else ""
+                )
+                if own:
+                    self._name(port, own)
+                else:
+                    self.names[port] = name
+                    self._describe(port)
+
+    def _fresh(self, name: str) -> str:
+        stem, count = "".join(c if c.isalnum() else "_" for c in name) or "value", 0
+        found = stem
+        while found in self._used or found[0].isdigit():
+            count += 1
+            found = (
+                f"{stem}_{count}" if not stem[0].isdigit() else f"value_{stem}_{count}"
+            )
+        self._used.add(found)
+        return found
+
+    def _name(self, port: OutputPort, name: str) -> None:
+        self.names[port] = self._fresh(name)
+        self._describe(port)
+
+    def _describe(self, port: OutputPort) -> None:
+        """Add what is known of a value to the tables; as recorded, if that fits."""
+        kind = self.kinds[port] = value_kind(port, self.dictionary)
+        table = _TABLES.get(kind)
+        if table is None:
+            return
+        name, entry = self.names[port], recorded_entry(port)
+        if entry is not None and self._fits(kind, port, entry):
+            self.tables[table][name] = entry
+        else:
+            self.tables[table][name] = self._new_entry(kind, port, name)
+
+    def _fits(self, kind: str, port: OutputPort, entry: Mapping[str, Any]) -> bool:
+        tables = {_TABLES[kind]: {"value": entry}}
+        found, _ = self.types.value(kind, "value", {"tensor_values": {}, **tables})
+        return str(found) == str(port.type)
+
+    def _new_entry(self, kind: str, port: OutputPort, name: str) -> dict[str, Any]:
+        type = port.type
+        if kind == "as_tensor":
+            trained = not isinstance(port.op, Graph) and is_trained(port.op)
+            return tensor_entry(type, name, self.types.hints, trained)
+        if kind == "as_custom_obj":
+            return {"name": name, "class_fqn": str(getattr(type, "name", ""))}
+        value = type.value if isinstance(type, TensorType) else None
+        if isinstance(value, int | Sym) and kind == "as_sym_int":
+            return self.types.hints.entry(value)
+        symbol = f"Symbol('u_{name}', integer=True)"
+        return {"as_expr": {"expr_str": symbol, "hint": None}}
+
+    # -- references -----------------------------------------------------------------
+
+    def name(self, value: OutputPort) -> str:
+        found = self.names.get(value)
+        if found is None:
+            raise FormatError(
+                "a body reads a value of the graph around it, and has no input for it",
+                who=value.op.label,
+            )
+        return found
+
+    def argument(self, value: OutputPort) -> dict[str, Any]:
+        """A value as an argument."""
+        kind, name = self.kinds.get(value, ""), self.name(value)
+        if kind.startswith("as_sym"):
+            return {kind: {"as_name": name}}
+        if kind == "as_custom_obj":
+            fields = self.tables["custom_obj_values"][name]
+            return {kind: {"name": name, "class_fqn": fields["class_fqn"]}}
+        return {"as_none": True} if kind == "as_none" else {kind: {"name": name}}
