@@ -59,8 +59,8 @@ class NodeWriter:
         layout = CallLayout(self.dictionary.get(op.type))
         arguments = layout.arguments(op)
         given = (
-            self._unnamed(arguments, layout, record) if is_higher_order
-            else self._named(arguments, layout, record)
+            self._arguments_by_position(arguments, layout, record) if is_higher_order
+            else self._arguments_by_name(arguments, layout, record)
         )  # fmt: skip
         return {
             "target": target_of(op.type),
@@ -91,7 +91,7 @@ class NodeWriter:
 
     # -- arguments ------------------------------------------------------------------
 
-    def _named(
+    def _arguments_by_name(
         self, arguments: dict[str, Any], layout: CallLayout, record: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
         """The arguments of an operator: those that it has, under their names.
@@ -118,7 +118,7 @@ class NodeWriter:
                 given = self._argument(name, value, layout, kinds)
                 yield {"name": name, "arg": given, "kind": _KEYWORD}
 
-    def _unnamed(
+    def _arguments_by_position(
         self, arguments: dict[str, Any], layout: CallLayout, record: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
         """The arguments of a higher-order op, which have no names."""
