@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import amanda
+from amanda.errors import ConversionError
 from amanda_std import ops, trace
 
 pytest.importorskip("tensorflow", reason="needs TensorFlow, which is the backend")
@@ -17,8 +18,8 @@ pytest.importorskip("tensorflow", reason="needs TensorFlow, which is the backend
 X = np.arange(24, dtype="float32").reshape(2, 3, 4)
 
 
-def run(function, *feeds):
-    """The results of a function of the hub, by TensorFlow."""
+def run(function, *feeds, backend="tensorflow"):
+    """The results of a function of the hub."""
     arrays = [np.asarray(feed) for feed in feeds]
     types = [
         amanda.parse_type(f"{'string' if a.dtype.kind in 'SUO' else a.dtype}"
@@ -27,7 +28,7 @@ def run(function, *feeds):
     ]  # fmt: skip
     graph = trace(function, types)
     given = dict(zip(graph.parameters, arrays, strict=True))
-    results = amanda.compile(graph, backend="tensorflow")(given)
+    results = amanda.compile(graph, backend=backend)(given)
     if isinstance(results, dict):
         return list(results.values())
     return list(results) if isinstance(results, list | tuple) else [results]
@@ -224,3 +225,124 @@ def test_short_time_transforms_of_computed_length():
     (got,) = run(lambda x, n: ops.stft(x, n, 4), x, np.int64(8))
     frames = np.stack([x[:, i : i + 8] for i in range(0, 33, 4)], 1)
     np.testing.assert_allclose(got, np.fft.rfft(frames), atol=1e-12)
+
+
+KEY = np.array([7, 0xA4093822], "uint32")
+PHILOX = np.array([7, 0xA4093822, 0xFFFFFFFE, 0xFFFFFFFF, 5, 9], "uint32")
+TEXTS = np.array([["a b  c", "Grün"], ["", "x,y,z"]], object)
+LIKE_NUMPY = {
+    **{
+        f"{name} of {generator}": (
+            lambda key, name=name, generator=generator, more=more: getattr(ops, name)(
+                key, (5, 3), generator=generator, **more
+            ),
+            [KEY if generator == "threefry" else PHILOX])
+        for generator in ("threefry", "philox")
+        for name, more in (
+            ("random_bits", {"dtype": amanda.DType("uint64")}),
+            ("random_bits", {"dtype": amanda.DType("uint32")}),
+            ("random_uniform", {"dtype": amanda.DType("float64")}),
+            ("random_normal", {"dtype": amanda.DType("float32")}),
+            ("random_truncated_normal", {"dtype": amanda.DType("float32")}),
+        )
+    },
+    "random_split": (lambda key: ops.random_split(key, 4), [KEY]),
+    "random_permutation": (lambda key: ops.random_permutation(key, 9), [KEY]),
+    "random_key of Philox": (
+        lambda seed: ops.random_key(seed, generator="philox"), [ints(-3, 2**33 + 1)]),
+    "string_split": (ops.string_split, [TEXTS]),
+    "string_split at commas": (lambda x: ops.string_split(x, delimiter=","), [TEXTS]),
+    "string_split once": (
+        lambda x: ops.string_split(x, most=1), [np.array(["a b c", "d e", "f"])]),
+    "string_split at most twice": (
+        lambda x: ops.string_split(x, most=2), [np.array(["a b c", "d e", "f"])]),
+    "string_normalize": (
+        lambda x: ops.string_normalize(x, case="upper", stopwords=("A", "the")),
+        [np.array(["a", "grün", "The", "b"])]),
+    "string_normalize to nothing": (
+        lambda x: ops.string_normalize(x, stopwords=("a",), case_sensitive=True),
+        [np.array([["a", "a"]])]),
+    "string_join": (lambda x: ops.string_join(x, separator="-"), [TEXTS]),
+    "string_length": (ops.string_length, [TEXTS]),
+    "string_length in bytes": (lambda x: ops.string_length(x, unit="bytes"), [TEXTS]),
+    "string_from_number": (ops.string_from_number, [np.array([[-3, 12]])]),
+    "string_from_number of booleans": (
+        ops.string_from_number, [np.array([True, False])]),
+    "round of integers": (ops.round, [np.array([-2, 0, 3], "int32")]),
+    "astype bool of complex numbers": (
+        lambda x: ops.astype(x, dtype=amanda.DType("bool")), [np.array([0j, 1j, 2])]),
+    "diagonal above": (lambda x: ops.diagonal(x, offset=2), [X]),
+    "diagonal below": (lambda x: ops.diagonal(x, offset=-1), [X]),
+    "cumulative_max of integers": (
+        lambda x: ops.cumulative_max(x, axis=1), [X.astype("int32") % 5]),
+    "searchsorted in rows": (
+        ops.searchsorted, [X, X[:, :, ::2] + np.float32(0.5)]),
+    "tril beyond": (lambda x: ops.tril(x, 9), [X]),
+    "triu beyond": (lambda x: ops.triu(x, 9), [X]),
+    "triangular_solve with a unit diagonal": (
+        lambda a, b: ops.triangular_solve(a, b, unit=True, transpose=True),
+        [np.array([[5.0, 0], [2, 7]]), np.array([[1.0], [4]])]),
+    "betainc that broadcasts": (
+        ops.betainc,
+        [np.array([[1.0], [2]]), np.array([2.0, 3]), np.array([0.3, 0.6])]),
+    "erfinv of half precision": (ops.erfinv, [np.array([-0.5, 0.2], "float16")]),
+    "slogdet of half precision": (
+        ops.slogdet, [np.array([[2, 1], [1, 3]], "float16")]),
+    "average of pads in rows that are rounded up": (
+        lambda x: ops.avg_pool(x, window=(3,), strides=(2,), padding=((1, 1),),
+                               ceil=True, count_pads=True), [X]),
+    "bounded while": (
+        lambda x: ops.while_(lambda x: ops.less(x, 50.0), lambda x: [x * 2.0], x,
+                             max_trips=3), [np.float32(1)]),
+    "get_element and has_element": (
+        lambda x: (ops.get_element(x), ops.has_element(x), ops.has_element()), [X]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIKE_NUMPY)
+def test_results_are_those_of_the_reference_backend(name):
+    """numpy's own kernels are tested by oracles of the hub."""
+    function, feeds = LIKE_NUMPY[name]
+    expected = run(function, *feeds, backend="numpy")
+    for got, wanted in zip(run(function, *feeds), expected, strict=True):
+        got, wanted = np.asarray(got), np.asarray(wanted)
+        assert got.shape == wanted.shape
+        if wanted.dtype.kind in "OSU":
+            assert list(map(str, got.ravel())) == list(map(str, wanted.ravel()))
+        else:
+            assert got.dtype == wanted.dtype
+            limit = 2e-3 if wanted.dtype == "float16" else 1e-5
+            np.testing.assert_allclose(got, wanted, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("name", ["expi", "log_ndtr"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_special_functions_that_tensorflow_lacks(name, dtype):
+    special = pytest.importorskip("scipy.special", reason="the oracle")
+    x = np.array([-700, -80, -40, -12.5, -12, -11.9, -5, -2.1, -2, -1.9, -1, -0.3,
+                  -1e-3, 0, 1e-3, 0.5, 2, 6, 30, np.inf, np.nan], dtype)  # fmt: skip
+    if name == "expi":
+        x = x[np.isnan(x) | (x < 25)]
+    (got,) = run(getattr(ops, name), x)
+    wanted = getattr(special, name)(x.astype("float64"))
+    limit = 1e-12 if dtype == "float64" else 2e-5
+    np.testing.assert_allclose(got, wanted, rtol=limit, atol=1e-37)
+
+
+def test_keys_without_a_seed_differ():
+    graph = trace(lambda: ops.next_random_key((3,)), [])
+    compiled = amanda.compile(graph, backend="tensorflow")
+    keys = [np.asarray(_first(compiled({}))) for _ in range(2)]
+    assert keys[0].shape == (3, 2)
+    assert keys[0].dtype == "uint32"
+    assert len({tuple(row) for key in keys for row in key}) == 6
+
+
+def _first(results):
+    return next(iter(results.values())) if isinstance(results, dict) else results
+
+
+def test_containers_are_declined_by_name():
+    graph = trace(ops.sequence_construct, [amanda.parse_type("float32[2]")])
+    with pytest.raises(ConversionError, match="no values of type sequence"):
+        amanda.convert(graph, "tensorflow")

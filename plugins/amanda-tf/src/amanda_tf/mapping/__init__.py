@@ -4,6 +4,7 @@ side.py            TensorFlow as one side of mappings: what is done before and a
 placeholders.py    placeholder ops as parameters
 unused_ops.py      what no result needs is left out
 layouts.py         data formats and paddings
+definitions.py     hub ops as other hub ops that TensorFlow has
 operands.py        operands and attributes of ops that are written
 
 Each sub-package is one theme: its rules (`*.rules`) are ops that correspond one to one,
@@ -14,7 +15,7 @@ whose arguments decide what is built.
 from __future__ import annotations
 
 from amanda.mapping import HubMapping
-from amanda_tf.mapping.control.write_control import DEFINITIONS
+from amanda_tf.mapping.definitions import DEFINITIONS
 from amanda_tf.mapping.side import tensorflow_side
 from amanda_tf.notes import STATE_NOTES
 

@@ -12,9 +12,8 @@ from typing import Any
 
 from amanda import namespace
 from amanda.dictionary import cast_attributes
-from amanda.errors import ConversionError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
-from amanda.mapping import Decline, PlainSide
+from amanda.mapping import Decline, Gap, PlainSide, gap_error
 from amanda.types import (
     DType,
     MapType,
@@ -117,7 +116,7 @@ class TensorFlowSide(PlainSide):
 
     def finish(self, graph: Graph, source: Graph) -> None:
         """Complete a written graph: functions of bodies, derived attributes."""
-        expect_tensors(source)
+        expect_tensors(source, self.name)
         dictionary = _dictionary(self.name)
         for part in graph.graphs():
             for op in part:
@@ -131,14 +130,16 @@ class TensorFlowSide(PlainSide):
         add_derived_attributes(graph, dictionary)
 
 
-def expect_tensors(graph: Graph) -> None:
+def expect_tensors(graph: Graph, name: str) -> None:
     """Raise ConversionError for inputs and results that are containers."""
-    for port in (*graph.parameters, *graph.results):
-        if port is not None and isinstance(port.type, _CONTAINERS):
-            raise ConversionError(
-                "TensorFlow has no such values", who=str(port), got=port.type,
-                expected="tensors as inputs and results",
-            )  # fmt: skip
+    found = [
+        Gap(what, f"{port}", (f"TensorFlow has no values of type {port.type}",))
+        for what, ports in (("input", graph.parameters), ("result", graph.results))
+        for port in ports
+        if port is not None and isinstance(port.type, _CONTAINERS)
+    ]
+    if found:
+        raise gap_error(found, graph.namespace or "", name)
 
 
 def drop_file_records(op: Op) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from amanda.mapping import Decline
+import numpy as np
+
+from amanda.graph import Graph
 from amanda.tensors import Tensor
+from amanda.types import TensorType
 from amanda_std.mappings import rank_of
-from amanda_tf.mapping.control.loop_definitions import loop_as_while, scan_as_while
 from amanda_tf.mapping.operands import int_tensor
 
-__all__ = ["DEFINITIONS", "WRITE"]
+__all__ = ["WRITE"]
 
 
 def write_if(o: Any, condition: Any, *xs: Any, then: Any, otherwise: Any) -> Any:
@@ -24,9 +25,26 @@ def write_if(o: Any, condition: Any, *xs: Any, then: Any, otherwise: Any) -> Any
 def write_while(
     o: Any, *xs: Any, condition: Any, body: Any, max_trips: int | None = None
 ) -> Any:
-    if max_trips is not None:
-        raise Decline("a bound of the number of iterations")
-    return o.StatelessWhile(*xs, cond=condition, body=body, outputs=len(xs))
+    if max_trips is None:
+        return o.StatelessWhile(*xs, cond=condition, body=body, outputs=len(xs))
+    _count_iterations(o, condition, body, max_trips)
+    start = o.graph.constant(Tensor.of(np.int64(0))).output
+    found = o.StatelessWhile(*xs, start, cond=condition, body=body, outputs=len(xs) + 1)
+    return found[:-1]
+
+
+def _count_iterations(o: Any, condition: Graph, body: Graph, most: int) -> None:
+    """Add a variable that counts, and that ends the loop at a number of iterations."""
+    build, kind = o.side.build, TensorType("int64", [])
+    count = condition.parameter(kind, "iteration")
+    limit = condition.constant(Tensor.of(np.int64(most))).output
+    (goes_on,) = build(condition, "Less", [count, limit], {})
+    (both,) = build(condition, "LogicalAnd", [condition.results[0], goes_on], {})
+    condition.remove_result(0)
+    condition.result(both)
+    count = body.parameter(kind, "iteration")
+    one = body.constant(Tensor.of(np.int64(1))).output
+    body.result(build(body, "AddV2", [count, one], {})[0])
 
 
 def write_assert(o: Any, condition: Any, *shown: Any, message: str = "") -> Any:
@@ -46,10 +64,6 @@ def write_print(o: Any, x: Any, *, text: str = "") -> Any:
     return o.Print(x, x, message=text)
 
 
-DEFINITIONS: dict[str, Callable[..., Any]] = {
-    "loop": loop_as_while,
-    "scan": scan_as_while,
-}
 WRITE: dict[str, Any] = {
     "while": write_while,
     "if": write_if,

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from amanda.types import DType
-from amanda_std.mappings import scalar_like
-from amanda_tf.mapping.operands import dtype_of
+from amanda_std.mappings import scalar_like, static_value
+from amanda_tf.mapping.operands import dims_of, dtype_of
 
 __all__ = ["WRITE"]
 
 
 def write_left_shift(o: Any, a: Any, b: Any) -> Any:
     """0 for shifts by all bits or more, or by negative numbers."""
+    if _is_inside(a, b):
+        return o.LeftShift(a, b)
     return o.SelectV2(_in_range(o, a, b), o.LeftShift(a, b), scalar_like(0, a))
 
 
 def write_right_shift(o: Any, a: Any, b: Any) -> Any:
     """All sign bits for shifts by all bits or more, or by negative numbers."""
+    if _is_inside(a, b):
+        return o.RightShift(a, b)
     most = scalar_like(dtype_of(a).bits - 1, a)
     sign = o.RightShift(a, most)
     rest = sign if dtype_of(a).kind == "int" else scalar_like(0, a)
     return o.SelectV2(_in_range(o, a, b), o.RightShift(a, b), rest)
+
+
+def _is_inside(a: Any, b: Any) -> bool:
+    """Whether all shifts are known, and by less bits than there are."""
+    known = static_value(b)
+    if known is None:
+        return False
+    return bool(
+        np.all((np.asarray(known) >= 0) & (np.asarray(known) < dtype_of(a).bits))
+    )
 
 
 def _in_range(o: Any, a: Any, b: Any) -> Any:
@@ -67,6 +82,8 @@ def write_copysign(o: Any, a: Any, b: Any) -> Any:
 
 def write_complex(o: Any, a: Any, b: Any) -> Any:
     wide = str(dtype_of(a)) == "float64"
+    if dtype_of(a).bits < 32:
+        a, b = (o.Cast(v, DstT=DType("float32")) for v in (a, b))
     return o.Complex(a, b, Tout=DType("complex128" if wide else "complex64"))
 
 
@@ -96,7 +113,42 @@ def write_polygamma(o: Any, n: Any, x: Any) -> Any:
     return o.Polygamma(o.Cast(n, DstT=dtype_of(x)), x)
 
 
+_EULER = 0.57721566490153286
+
+
+def write_expi(o: Any, x: Any) -> Any:
+    """-E1(-x) of negative numbers, for which TensorFlow has NaN."""
+    zero, one, two = (scalar_like(v, x) for v in (0, 1, 2))
+    z = o.Neg(x)
+    near = o.Maximum(o.Minimum(z, two), zero)
+    total = zero
+    for k in range(26, 0, -1):  # E1(z) = -gamma - log z - sum of (-z)^k / (k k!)
+        ratio = o.Mul(near, scalar_like(-1 / k, x))
+        total = o.Mul(ratio, o.AddV2(total, scalar_like(1 / k, x)))
+    logs = o.AddV2(scalar_like(_EULER, x), o.AddV2(o.Log(near), total))
+    far = o.Maximum(z, two)
+    below = o.AddV2(far, scalar_like(2 * 50 + 1, x))
+    for n in range(50, 0, -1):  # NIST DLMF 6.9.2, a continued fraction
+        rest = o.RealDiv(scalar_like(n * n, x), below)
+        below = o.Sub(o.AddV2(far, scalar_like(2 * n - 1, x)), rest)
+    fraction = o.Neg(o.RealDiv(o.Exp(o.Neg(far)), below))
+    negative = o.SelectV2(o.Less(z, two), logs, fraction)
+    positive = o.Expint(o.SelectV2(o.Greater(x, zero), x, one))
+    found = o.SelectV2(o.Greater(x, zero), positive, negative)
+    return o.SelectV2(o.IsNan(x), x, found)
+
+
+def write_betainc(o: Any, *xs: Any) -> Any:
+    """Of numbers of one shape: TensorFlow broadcasts only scalars."""
+    if len({dims_of(x) for x in xs}) == 1:
+        return o.Betainc(*xs)
+    shape = reduce(o.BroadcastArgs, (o.Shape(x) for x in xs))
+    return o.Betainc(*(o.BroadcastTo(x, shape) for x in xs))
+
+
 WRITE: dict[str, Any] = {
+    "betainc": write_betainc,
+    "expi": write_expi,
     "bitwise_left_shift": write_left_shift,
     "bitwise_right_shift": write_right_shift,
     "truncated_remainder": write_truncated_remainder,

@@ -78,4 +78,7 @@ def write_soft_nms(
     return o.Cast(found, DstT=wide), left, o.Cast(count, DstT=wide)
 
 
-WRITE: dict[str, Any] = {"nms": write_nms, "soft_nms": write_soft_nms}
+WRITE: dict[str, Any] = {
+    "nms": write_nms,
+    "soft_nms": write_soft_nms,
+}

@@ -31,6 +31,25 @@ def write_lu(o: Any, x: Any) -> Any:
     return matrix, order
 
 
+def write_triangular_solve(
+    o: Any, a: Any, b: Any, *, lower: bool = True, unit: bool = False,
+    transpose: bool = False,
+) -> Any:  # fmt: skip
+    if unit:
+        ones = o.OnesLike(o.MatrixDiagPart(a))
+        a = o.MatrixSetDiag(a, ones)
+    return o.MatrixTriangularSolve(a, b, lower=lower, adjoint=transpose)
+
+
+def write_diagonal(o: Any, x: Any, *, offset: int = 0) -> Any:
+    """The main diagonal of the columns from an offset, or of the rows."""
+    if offset:
+        starts = [0] * rank_of(x)
+        starts[-1 if offset > 0 else -2] = abs(offset)
+        x = o.Slice(x, int_tensor(starts), int_tensor([-1] * len(starts)))
+    return o.MatrixDiagPart(x)
+
+
 def write_matmul(o: Any, a: Any, b: Any) -> Any:
     """Vectors are matrices of one row or column."""
     ranks = rank_of(a), rank_of(b)
@@ -71,6 +90,8 @@ def _fourier(name: str) -> Callable[..., Any]:
         if sizes is not None:
             lengths = required_static(sizes, "the sizes")
         shape, total, dtype = list(dims_of(x)), 1.0, str(dtype_of(x))
+        if dtype_of(x).bits < 32:
+            x, dtype = o.Cast(x, DstT=DType("float32")), "float32"
         order = list(zip(places, lengths, strict=True))
         real = "R" in name
         for place, size in order if name == "IRFFT" else reversed(order):
@@ -154,6 +175,8 @@ WRITE: dict[str, Any] = {
     "svd": write_svd,
     "eigh": write_eigh,
     "lu": write_lu,
+    "diagonal": write_diagonal,
+    "triangular_solve": write_triangular_solve,
     "matmul": write_matmul,
     "einsum": write_einsum,
     "fft": _fourier("FFT"),

@@ -175,8 +175,9 @@ def _convolve(
 ) -> Any:  # fmt: skip
     if groups == 1:
         op = "Conv2D" if spatial == 2 else "Conv3D"
-        if spatial == 3 and any(d != 1 for d in window.dilations):
-            raise Decline("dilated convolution in three dimensions on CPU")
+        if spatial == 3:
+            weights = _dilate(o, weights, window.window, window.dilations)
+            return o.op(op, data, weights, **window.attrs(dilations=False))
         return o.op(op, data, weights, **window.attrs())
     inner, out = shape
     equal = len(set(window.strides)) == 1
@@ -220,7 +221,8 @@ def write_conv_transpose(
         weights = o.ExpandDims(weights, int_tensor(0))
         s, d = [s[0], *s], [1, *d]
     shape = [batch, *[1] * (rank == 3), *full, w_dims[-2]]
-    y = _convolve_back(o, data, weights, shape, s, d, groups)
+    kernel = [*[1] * (rank == 3), *w_dims[:n]]
+    y = _convolve_back(o, data, weights, kernel, shape, s, d, groups)
     y = o.Squeeze(y, squeeze_dims=[1]) if rank == 3 else y
     pairs = [(int(low), int(high)) for low, high in padding or [(0, 0)] * n]
     more = [max(e, 0) for e in output_padding or [0] * n]
@@ -231,16 +233,13 @@ def write_conv_transpose(
 
 
 def _convolve_back(
-    o: Any, data: Any, weights: Any, shape: list[int], strides: list[int],
-    dilations: list[int], groups: int,
+    o: Any, data: Any, weights: Any, kernel: list[int], shape: list[int],
+    strides: list[int], dilations: list[int], groups: int,
 ) -> Any:  # fmt: skip
     """The sum of kernels, each weighted by an element; groups one after the other."""
     rank = len(shape)
     attrs: dict[str, Any] = {"strides": [1, *strides, 1], "padding": "VALID"}
-    if any(i != 1 for i in dilations):
-        if rank == 5:
-            raise Decline("dilated transposed convolution in three dimensions")
-        attrs["dilations"] = [1, *dilations, 1]
+    weights = _dilate(o, weights, kernel, dilations)
     op = "Conv2DBackpropInput" if rank == 4 else "Conv3DBackpropInputV2"
     if groups == 1:
         return o.op(op, int_tensor(shape), weights, data, **attrs)
@@ -253,6 +252,18 @@ def _convolve_back(
         for x, kernel in zip(xs, ws, strict=True)
     ]
     return o.ConcatV2(*parts, last, N=groups)
+
+
+def _dilate(o: Any, w: Any, kernel: list[int], dilations: list[int]) -> Any:
+    """A kernel *IO with zeros between its elements: on CPU, these ops dilate none."""
+    for axis, (size, step) in enumerate(zip(kernel, dilations, strict=True)):
+        if step != 1 and size > 1:
+            pads = [(0, int(i == axis)) for i in range(len(kernel) + 2)]
+            places = np.full((size - 1) * step + 1, size)  # the zero after the end
+            places[::step] = np.arange(size)
+            w = o.GatherV2(o.Pad(w, int_tensor(pads)), int_tensor(places),
+                           int_tensor(axis))  # fmt: skip
+    return w
 
 
 def _crop(o: Any, y: Any, pairs: list[tuple[int, int]], more: list[int],
@@ -279,13 +290,14 @@ def _pool(kind: str) -> Callable[..., Any]:
         count_pads: bool = False,
     ) -> Any:  # fmt: skip
         rank = rank_of(x)
-        if rank > 5 or any(d != 1 for d in dilations or ()):
-            plan = _Window(x, layout, window, strides, padding, dilations, ceil=ceil)
+        plan = _Window(x, layout, window, strides, padding, dilations, ceil=ceil)
+        declared = _Window(x, layout, window, strides, padding, dilations)
+        is_counted = kind == "Avg" and count_pads
+        counts_some = is_counted and (plan.same or plan.pads != declared.pads)
+        if rank > 5 or counts_some or any(d != 1 for d in dilations or ()):
             y = to_channels_last(o, x, layout)
-            declared = _Window(x, layout, window, strides, padding, dilations)
-            y = _pool_by_axes(o, kind, y, plan, declared if count_pads else None, x)
+            y = _pool_by_axes(o, kind, y, plan, declared if is_counted else None, x)
             return from_channels_last(o, y, layout, rank)
-        plan = _Window(x, layout, window, strides, padding, None, ceil=ceil)
         y = to_channels_last(o, x, layout)
         if rank == 3:
             y = o.ExpandDims(y, int_tensor(1))
@@ -309,8 +321,6 @@ def _write_pool(
         low = scalar_like(_least(x), x) if plan.has_padding else None
         return o.op(op, plan.pad(o, y, low), **attrs)
     if not plan.has_padding or count_pads:
-        if plan.same and count_pads:
-            raise Decline("an average that counts padding of mode same")
         return o.op(op, plan.pad(o, y), **attrs)
     total = o.op(op, plan.pad(o, y), **attrs)
     ones = o.Fill(o.Shape(y), scalar_like(1, x))

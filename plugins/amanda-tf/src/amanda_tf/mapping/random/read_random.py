@@ -194,7 +194,7 @@ def read_stateless_full_int_v2(
 def _full_int(shape: Any, dtype: Any, key: dict[str, Any]) -> Any:
     """Random bits as integers, negative ones included."""
     wanted = str(dtype or "uint64")
-    unsigned = wanted if wanted.startswith("u") else f"u{wanted}"
+    unsigned = f"u{wanted.removeprefix('u')}"
     bits = ops.random_bits(shape=known_or_value(shape), dtype=unsigned, **key)
     return bits if wanted == unsigned else ops.bitcast(bits, dtype=wanted)
 
@@ -214,7 +214,12 @@ def read_stateless_alg() -> Any:
     return np.int32(1)
 
 
+def read_non_deterministic_ints(o: Any, shape: Any, *, dtype: Any = None) -> Any:
+    return _full_int(o.side.value(shape), dtype or "int64", _key(o, 0, 0))
+
+
 READ: dict[str, Any] = {
+    "NonDeterministicInts": read_non_deterministic_ints,
     "RandomUniform": _distribution(ops.random_uniform),
     "RandomStandardNormal": _distribution(ops.random_normal),
     "TruncatedNormal": _distribution(ops.random_truncated_normal),

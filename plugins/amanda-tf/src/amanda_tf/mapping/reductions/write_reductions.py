@@ -27,9 +27,22 @@ __all__ = ["WRITE", "reverse_order"]
 def _reduction_writer(type: str) -> Callable[..., Any]:
     def write(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
         operand = _axes(o, x, axes)
-        return o.op(type, x, operand, keep_dims=keepdims)
+        if type not in _SUMS or not _is_narrow(x):
+            return o.op(type, x, operand, keep_dims=keepdims)
+        y = o.op(type, o.Cast(x, DstT=_WIDE), operand, keep_dims=keepdims)
+        return o.Cast(y, DstT=dtype_of(x))
 
     return write
+
+
+_WIDE = DType("float32")
+_SUMS = ("Sum", "Prod", "Mean")
+"""Reductions that round at each step, of narrow floats too in TensorFlow."""
+
+
+def _is_narrow(x: Any) -> bool:
+    dtype = dtype_of(x)
+    return dtype.kind == "float" and dtype.bits < 32
 
 
 def _axes(o: Any, x: Any, axes: Any) -> Any:
@@ -93,7 +106,9 @@ def write_topk(o: Any, x: Any, k: Any, *, axis: int = -1, largest: bool = True) 
     moved = axis % rank != rank - 1
     y = o.Transpose(x, int_tensor(order)) if moved else x
     y = y if largest else reverse_order(o, y, x)
-    count = o.Cast(k, DstT=DType("int32")) if isinstance(k, OutputPort) else as_value(k)
+    count: Any = int_tensor(np.reshape(k, ())) if not isinstance(k, OutputPort) else (
+        o.Cast(o.Reshape(k, int_tensor([])), DstT=DType("int32"))
+    )  # fmt: skip
     values, at = o.TopKV2(y, count)
     at = o.Cast(at, DstT=INT64)
     values = values if largest else reverse_order(o, values, x)
@@ -126,17 +141,24 @@ def write_argsort(o: Any, x: Any, *, axis: int = -1, descending: bool = False) -
 
 
 def write_searchsorted(o: Any, xs: Any, values: Any, *, right: bool = False) -> Any:
-    """Rows of sorted numbers; a vector is one row."""
-    flat = rank_of(xs) == 1
-    if flat:
-        shape = o.Shape(values, out_type=DType("int32"))
+    """Rows of sorted numbers; a vector is one row, of all values."""
+    shape = o.Shape(values, out_type=DType("int32"))
+    rank = rank_of(xs)
+    if rank == 1:
         xs = o.ExpandDims(xs, int_tensor(0))
         values = o.Reshape(values, int_tensor([1, -1]))
-    elif rank_of(xs) != 2:
-        raise Decline("sorted rows of more than two axes")
+    elif rank > 2:
+        xs, values = (_as_rows(o, v) for v in (xs, values))
     op = "UpperBound" if right else "LowerBound"
     found = o.op(op, xs, values, out_type=INT64)
-    return o.Reshape(found, shape) if flat else found
+    return found if rank == 2 else o.Reshape(found, shape)
+
+
+def _as_rows(o: Any, x: Any) -> Any:
+    """All axes but the last as one."""
+    shape = o.Shape(x)
+    last = o.Slice(shape, int_tensor([rank_of(x) - 1]), int_tensor([1]))
+    return o.Reshape(x, o.ConcatV2(int_tensor([-1]), last, int_tensor(0), N=2))
 
 
 def _running_extremum_writer(type: str) -> Callable[..., Any]:
@@ -145,18 +167,27 @@ def _running_extremum_writer(type: str) -> Callable[..., Any]:
     def write(o: Any, x: Any, axis: Any = 0, *, reverse: bool = False) -> Any:
         at = required_static(axis, "the axis")
         size, rank = dims_of(x)[at], rank_of(x)
-        if not isinstance(size, int) or dtype_of(x).kind != "float":
-            raise Decline("of an axis of unknown length, or of integers")
+        dtype = dtype_of(x)
+        if not isinstance(size, int) or dtype.kind not in ("float", "int", "uint"):
+            raise Decline(f"of an axis of unknown length, or of {dtype}")
         mask = np.tril(np.ones((size, size), bool))
         mask = mask.T if reverse else mask
         at %= rank
         rows = o.ExpandDims(x, int_tensor(at))
         keep = mask.reshape((1,) * at + (size, size) + (1,) * (rank - at - 1))
-        limit = scalar_like(-np.inf if type == "Max" else np.inf, x)
+        limit = scalar_like(_neutral(type, dtype), x)
         wide = o.SelectV2(Tensor.of(keep), rows, limit)
         return o.op(type, wide, int_tensor(at + 1))
 
     return write
+
+
+def _neutral(type: str, dtype: DType) -> Any:
+    """The number that every other one is greater than, or less than."""
+    if dtype.kind == "float":
+        return -np.inf if type == "Max" else np.inf
+    limits = np.iinfo(dtype.numpy)
+    return limits.min if type == "Max" else limits.max
 
 
 def write_segment_reduce(

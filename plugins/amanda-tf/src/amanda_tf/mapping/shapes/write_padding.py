@@ -84,18 +84,19 @@ def _pad_computed(o: Any, x: Any, pairs: Any, value: Any, mode: str) -> Any:
 
 
 def _pad_by_indices(o: Any, x: Any, pairs: Any, mode: str) -> Any:
-    """Along each axis, the elements at places before, in and after it."""
+    """Along each axis, the elements at places before, in and after what is kept."""
     dims, shape = dims_of(x), o.Shape(x, out_type=INT64)
     for axis, (low, high) in enumerate(pairs):
         if isinstance(low, int) and low == high == 0:
             continue
         size = dims[axis]
         if isinstance(size, int) and isinstance(low, int):
-            places: Any = int_tensor(_indices(np.arange(-low, size + high), size, mode))
+            first, last = max(-low, 0), size + min(high, 0)
+            known = np.arange(-max(low, 0), last - first + max(high, 0))
+            places: Any = int_tensor(first + _indices(known, last - first, mode))
         else:
-            places = _computed_indices(
-                o, o.GatherNd(shape, int_tensor([axis])), low, high, mode
-            )
+            length = o.GatherNd(shape, int_tensor([axis]))
+            places = _computed_indices(o, length, low, high, mode)
         x = o.GatherV2(x, places, int_tensor(axis))
     return o.Identity(x)
 
@@ -117,15 +118,20 @@ def _computed_indices(o: Any, size: Any, low: Any, high: Any, mode: str) -> Any:
     low, high = (int_tensor(v, "int64") if isinstance(v, int) else v
                  for v in (low, high))  # fmt: skip
     one, two = int_tensor(1, "int64"), int_tensor(2, "int64")
-    places = o.Range(o.Sub(_ZERO, low), o.AddV2(size, high), one)
+    first = o.Maximum(o.Sub(_ZERO, low), _ZERO)
+    size = o.Sub(o.AddV2(size, o.Minimum(high, _ZERO)), first)
+    stop = o.AddV2(size, o.Maximum(high, _ZERO))
+    places = o.Range(o.Minimum(o.Sub(_ZERO, low), _ZERO), stop, one)
     last = o.Sub(size, one)
     if mode == "edge":
-        return o.Minimum(o.Maximum(places, _ZERO), last)
-    if mode == "wrap":
-        return o.FloorMod(places, size)
-    period = o.Maximum(o.Mul(two, last), one)
-    inside = o.FloorMod(places, period)
-    return o.Minimum(o.Minimum(inside, o.Sub(period, inside)), last)
+        found = o.Minimum(o.Maximum(places, _ZERO), last)
+    elif mode == "wrap":
+        found = o.FloorMod(places, size)
+    else:
+        period = o.Maximum(o.Mul(two, last), one)
+        inside = o.FloorMod(places, period)
+        found = o.Minimum(o.Minimum(inside, o.Sub(period, inside)), last)
+    return o.AddV2(first, found)
 
 
 WRITE: dict[str, Any] = {"pad": write_pad}

@@ -282,6 +282,12 @@ def write_view(o: Any, x: Any, shape: Any, strides: Any, offset: Any = 0) -> Any
     return o.GatherV2(flat, int_tensor(places), int_tensor(0))
 
 
+def _band(x: Any, width: int, axis: int) -> Tensor:
+    """The width of a band; -1 for all of an axis that has less elements."""
+    size = dims_of(x)[axis]
+    return int_tensor(-1 if isinstance(size, int) and width > size else width)
+
+
 def write_tril(o: Any, x: Any, k: Any = 0) -> Any:
     upper = static_value(k)
     if upper is None:
@@ -290,7 +296,7 @@ def write_tril(o: Any, x: Any, k: Any = 0) -> Any:
         below = o.MatrixBandPart(x, int_tensor(-1), int_tensor(0))
         keep = o.MatrixBandPart(x, int_tensor(-upper - 1), int_tensor(0))
         return o.Sub(below, keep)
-    return o.MatrixBandPart(x, int_tensor(-1), int_tensor(upper))
+    return o.MatrixBandPart(x, int_tensor(-1), _band(x, upper, -1))
 
 
 def write_triu(o: Any, x: Any, k: Any = 0) -> Any:
@@ -299,8 +305,8 @@ def write_triu(o: Any, x: Any, k: Any = 0) -> Any:
         return _triangle(o, x, k, o.GreaterEqual)
     if lower > 0:
         above = o.MatrixBandPart(x, int_tensor(0), int_tensor(-1))
-        return o.Sub(above, o.MatrixBandPart(x, int_tensor(0), int_tensor(lower - 1)))
-    return o.MatrixBandPart(x, int_tensor(-lower), int_tensor(-1))
+        return o.Sub(above, o.MatrixBandPart(x, int_tensor(0), _band(x, lower - 1, -1)))
+    return o.MatrixBandPart(x, _band(x, -lower, -2), int_tensor(-1))
 
 
 # -- casts -----------------------------------------------------------------------------
@@ -310,6 +316,8 @@ def write_astype(o: Any, x: Any, *, dtype: Any) -> Any:
     if "string" in (dtype_of(x).kind, dtype.kind):
         raise Decline("Cast does not support strings")
     source = dtype_of(x)
+    if source.kind == "complex" and dtype.kind == "bool":
+        return o.NotEqual(x, scalar_like(0, x))
     has_half_byte = {str(source), str(dtype)} & {"int4", "uint4"}
     if has_half_byte and not {str(source), str(dtype)} <= _OF_HALF_BYTES:
         x = o.Cast(x, DstT=DType("int32"))
@@ -408,6 +416,8 @@ def write_scatter_nd(o: Any, x: Any, indices: Any, updates: Any, *,
 
 def _scatter(o: Any, x: Any, at: Any, updates: Any, reduction: str, width: Any) -> Any:
     """Updates at coordinates, of which each has `width` elements."""
+    if any(isinstance(n, int) and n == 0 for n in dims_of(x)):
+        return o.Identity(x)
     if reduction in _REDUCTIONS:
         return o.op(_REDUCTIONS[reduction], x, at, updates)
     if reduction != "mul" or not isinstance(width, int):
