@@ -284,6 +284,9 @@ REDUCTIONS = [
     *(case(op, i([[1, 0], [1, 1]], dtype="bool"), [1]) for op in ("All", "Any")),
     case("ArgMax", r(3, 4), 1),
     case("ArgMin", r(3, 4), 0, output_type="int32"),
+    case("Cumsum", r(2, 3), i(1).reshape(()), exclusive=True),
+    case("Cumprod", r(2, 3, 2), i(-2).reshape(())),
+    case("SquaredDifference", r(3, dtype="complex64"), r(3, dtype="complex64")),
     *(
         case(op, r(3, 4), 1, exclusive=e, reverse=e)
         for op in ("Cumsum", "Cumprod")

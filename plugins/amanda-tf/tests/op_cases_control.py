@@ -30,6 +30,29 @@ def conditional(name: str) -> Any:
     return program(name, build, i(1, dtype="bool").reshape(()), r(3))
 
 
+def optionals(op: Any, condition: Any, x: Any) -> Any:
+    """A branch whose optional has no value, and one whose value is used."""
+    import tensorflow as tf
+
+    raw, variant = tf.raw_ops, tf.TensorSpec([], tf.variant)
+    spec = [tf.TensorSpec([3])]
+    yes = tf.function(lambda x: raw.OptionalFromValue(components=[x * 2.0]))
+    no = tf.function(lambda x: raw.OptionalNone() if x is not None else x)
+    made = [f.get_concrete_function(*spec) for f in (yes, no)]
+    held = op("If", condition, [x], Tout=[variant.dtype], then_branch=made[0],
+              else_branch=made[1])  # fmt: skip
+    return op("OptionalGetValue", held[0], output_types=["float32"],
+              output_shapes=[[3]])  # fmt: skip
+
+
+def printed(op: Any, x: Any) -> Any:
+    import tensorflow as tf
+
+    text = op("StringFormat", [x], template="x: %s")
+    with tf.control_dependencies([op("PrintV2", text, output_stream="log(info)")]):
+        return op("Identity", x)
+
+
 def cases(name: str) -> Any:
     def build(op: Any, index: Any, x: Any) -> Any:
         branches = functions(lambda x: x * 2.0, lambda x: x - 1.0, lambda x: -x)
@@ -132,6 +155,8 @@ CASES = [
     *(conditional(name) for name in ("If", "StatelessIf")),
     *(cases(name) for name in ("Case", "StatelessCase")),
     *(loop(name) for name in ("While", "StatelessWhile", "XlaWhile")),
+    program("Optional", optionals, i(1, dtype="bool").reshape(()), r(3)),
+    program("PrintV2", printed, r(3)),
     program("Assert", checked, np.bool_([True]).reshape(()), r(3)),
     program("TensorArrayWrite", array_writes, r(3), r(3)),
     program("TensorArrayConcat", array_parts, r(4, 3)),

@@ -338,7 +338,13 @@ def by_key(op: str, *more: Any, **attrs: Any) -> Any:
     return program(op, build)
 
 
+def shuffled(apply: Any, x: Any) -> Any:
+    key, counter, algorithm = apply("StatelessRandomGetKeyCounterAlg", SEED)
+    return apply("StatelessShuffle", x, key, counter, algorithm)
+
+
 RANDOM = [
+    program("StatelessShuffle", shuffled, r(7, 2)),
     *(
         case(op, [3, 5], SEED)
         for op in (

@@ -113,6 +113,33 @@ def test_bodies_are_ordered_with_outer_effects():
     assert values(run([np.bool_(False), x])) == [[1, 2], [1, 2]]
 
 
+def test_loops_that_read_a_variable_are_expanded_before_its_assignment():
+    def function(x):
+        v = ops.variable(np.ones(2, "float32"), key="v")
+
+        def step(y):
+            return y + ops.read(v)
+
+        (total,) = ops.while_(lambda y: ops.all(ops.less(y, 5.0)), step, x)
+        ops.assign(v, total)
+        return total
+
+    run = compiled(function)
+    assert values(run([np.zeros(2, "float32")])) == [[5.0, 5.0]]
+    assert values(run([np.zeros(2, "float32")])) == [[5.0, 5.0]]
+    assert values(run([np.ones(2, "float32")])) == [[6.0, 6.0]]
+
+
+def test_loops_without_iterations_do_not_evaluate_their_body():
+    def step(i, x):
+        return i + np.int64(1), ops.gather(x, i + np.int64(9))
+
+    def function(x):
+        return ops.while_(lambda i, _: ops.less(i, np.int64(0)), step, np.int64(0), x)
+
+    assert values(compiled(function)([ONES])) == [0, [1.0, 1.0]]
+
+
 def test_unused_assigns_in_bodies_stay():
     def function(n, x):
         v = ops.variable(np.zeros(2, "float32"), key="v")

@@ -7,7 +7,7 @@ backend `tensorflow` it runs as written back from the hub.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,11 +21,13 @@ from amanda_tf_conformance.made_models import load_arrays, model_rows, models_fo
 
 __all__ = ["KINDS", "Case", "cases", "run_case"]
 
-KINDS: Final = ("promoted", "plain", "function")
+KINDS: Final = ("promoted", "plain", "function", "saved-model", "training")
 """The kinds of cases.
 
 `promoted`: frozen graphs whose constants that may be fed are inputs; `plain`: the same
-graphs as they are; `function`: functions of TensorFlow 2, made here, variables frozen.
+graphs as they are; `function`: functions of TensorFlow 2, made here, variables frozen;
+`saved-model`: the same and others as SavedModels; `training`: SavedModels whose calls
+change variables, several calls.
 """
 TOLERANCE: Final = 1e-3
 
@@ -44,20 +46,30 @@ class MadeModel:
     def folder(self) -> Path:
         return models_folder() / self.name
 
-    def load(self) -> Graph:
-        """The graph of its function, frozen."""
+    def load(self, kind: str) -> Graph:
+        """The graph of its function, frozen, or of its SavedModel."""
+        if kind != "function":
+            return amanda.load(self.folder / "saved_model")
         graph = amanda.load(self.folder / "model.pb")
         for name in self.row["outputs"]:
             op, _, index = self.row["tensors"][name].partition(":")
             graph.result(graph.ops[op].outputs[int(index)], name)
         return graph
 
-    def data(self) -> DataSet:
-        """The inputs and TensorFlow's outputs."""
+    def data(self, outputs: Sequence[str]) -> Iterator[DataSet]:
+        """The inputs and TensorFlow's outputs, for each call."""
         feeds = load_arrays(self.folder, "in_")
-        expected = load_arrays(self.folder, "out_")
-        return DataSet(feeds, [expected[name] for name in self.row["outputs"]],
-                       TOLERANCE, TOLERANCE)  # fmt: skip
+        for i in range(self.row["calls"]):
+            expected = load_arrays(self.folder, f"out{i}_")
+            values = [expected[name] for name in outputs]
+            yield DataSet(feeds, values, TOLERANCE, TOLERANCE)
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of cases that it is one of."""
+        if self.row["calls"] > 1:
+            return {"training"}
+        return {"saved-model", *(["function"] if "tensors" in self.row else [])}
 
 
 Case = FrozenGraph | MadeModel
@@ -70,10 +82,11 @@ def cases(
     is_selected = name_filter(pattern)
     for kind in kinds:
         found: list[Case]
-        if kind == "function":
-            found = [MadeModel(row) for row in model_rows() if "tensors" in row]
-        else:
+        if kind in ("promoted", "plain"):
             found = [*frozen_graphs()]
+        else:
+            made = map(MadeModel, model_rows())
+            found = [model for model in made if kind in model.kinds]
         yield from ((kind, case) for case in found if is_selected(case.name))
 
 
@@ -90,15 +103,18 @@ def run_case(
 
     del second
     source: Graph
+    sets: Iterable[DataSet]
     promoted = kind == "promoted"
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         if isinstance(case, FrozenGraph):
-            source, data = case.load(promoted=promoted), case.data(promoted=promoted)
+            source = case.load(promoted=promoted)
+            sets = [case.data(promoted=promoted)]
         else:
-            source, data = case.load(), case.data()
+            source = case.load(kind)
+            sets = case.data([port.name or "" for port in source.outputs])
         return run_data_sets(
-            case.name, kind, lambda: amanda.convert(source, "std"), [data], backend,
+            case.name, kind, lambda: amanda.convert(source, "std"), sets, backend,
             {**(options or {}), "fallback": fallback},
             leaves_values_open=lambda _: _leaves_values_open(source),
         )  # fmt: skip

@@ -23,7 +23,9 @@ compares. Every graph is mapped to the hub, from there to what the backend suppo
 run, and compared with TensorFlow's outputs: dtypes, shapes, and values to 1e-3. On
 `tensorflow` the graph runs as written back from the hub. The kinds: `plain`, 922 frozen
 graphs; `promoted`, the same with constants as inputs, where they may be; `function`,
-functions of TensorFlow 2 with their library, made by `amanda_tf_conformance.models`.
+functions of TensorFlow 2 with their library, made by `amanda_tf_conformance.models`;
+`saved-model`, these and more as SavedModels; `training`, five steps of training, or
+other calls that change variables, whose values are compared after each.
 """
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ none."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cmp_to_key
 from typing import Any
 
 from amanda.graph import Graph, Op, OutputPort
@@ -85,10 +86,7 @@ def add_control_edges(op: Op) -> None:
     assert graph is not None
     for ref, writes in _touched_refs(op).items():
         since: list[Op] = []
-        for user in ref.user_ops:
-            placed = _holder_in(graph, user)
-            if placed is None or placed is op:
-                continue
+        for placed in _users_before(op, ref):
             if _writes(placed, ref):
                 since = [placed]
             elif placed not in since:
@@ -96,6 +94,19 @@ def add_control_edges(op: Op) -> None:
         for first in since:
             if (writes or _writes(first, ref)) and first not in op.control_inputs:
                 graph.control(first, op)
+
+
+def _users_before(op: Op, ref: OutputPort) -> list[Op]:
+    """The ops of a graph before `op` that use a reference, in their order."""
+    graph = op.graph
+    assert graph is not None
+    held = dict.fromkeys(_holder_in(graph, user) for user in ref.user_ops)
+    found = [user for user in held if user is not None and user is not op]
+
+    def compare(a: Op, b: Op) -> int:
+        return -1 if graph.is_before(a, b) else 1
+
+    return sorted((u for u in found if graph.is_before(u, op)), key=cmp_to_key(compare))
 
 
 def _touched_refs(op: Op) -> dict[OutputPort, bool]:

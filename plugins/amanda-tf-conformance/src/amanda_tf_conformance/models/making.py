@@ -29,8 +29,10 @@ from tensorflow.python.framework.convert_to_constants import (
 from amanda_tf_conformance.models import (
     control,
     layers,
+    nesting,
     operations,
     recurrent,
+    steps,
     training,
 )
 from amanda_tf_conformance.models.table import Model
@@ -43,7 +45,7 @@ _ASSIGNING = ("Assign", "ResourceApply", "ResourceScatter", "ResourceStrided")
 
 def all_models() -> list[Model]:
     """The models of every theme; names are unique."""
-    themes = (control, layers, recurrent, operations, training)
+    themes = (control, nesting, layers, recurrent, operations, training, steps)
     found = [model for theme in themes for model in theme.models()]
     assert len({model.name for model in found}) == len(found)
     return found
@@ -65,12 +67,14 @@ def _make_model(model: Model, folder: Path) -> dict[str, Any]:
     module, function = _trace(model, names)
     tf.saved_model.save(module, str(folder / "saved_model"), signatures=function)
     feeds = dict(zip(names, map(tf.constant, model.inputs), strict=True))
-    results = {name: value.numpy() for name, value in function(**feeds).items()}
     arrays = {"in_" + k: _storable(v.numpy()) for k, v in feeds.items()}
-    arrays |= {"out_" + name: _storable(value) for name, value in results.items()}
+    for i in range(model.calls):
+        for name, value in function(**feeds).items():
+            arrays[f"out{i}_{name}"] = _storable(value.numpy())
     np.savez(folder / "data.npz", **arrays)
-    row: dict[str, Any] = {"name": model.name, "outputs": sorted(results)}
-    if model.freezes and not _assigns(function):
+    names = sorted(function.structured_outputs)
+    row: dict[str, Any] = {"name": model.name, "outputs": names, "calls": model.calls}
+    if model.calls == 1 and model.freezes and not _assigns(function):
         frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
         definition = frozen.graph.as_graph_def()
         (folder / "model.pb").write_bytes(definition.SerializeToString())

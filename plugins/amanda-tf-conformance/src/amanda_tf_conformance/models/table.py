@@ -21,6 +21,8 @@ class Model(NamedTuple):
     """Whether the first dim of the inputs is unknown to TensorFlow."""
     freezes: bool = True
     """Whether TensorFlow can replace its variables by constants."""
+    calls: int = 1
+    """How many calls, one after the other, are compared; variables change in them."""
 
 
 def of_function(

@@ -11,7 +11,7 @@ import tensorflow as tf
 from amanda_tf_conformance.models.layers import IMAGE, ROWS, STEPS
 from amanda_tf_conformance.models.table import Model, floats, integers, of_function
 
-__all__ = ["models"]
+__all__ = ["OPTIMIZERS", "VARIABLES", "models"]
 
 L: Any = keras.layers
 X = floats(3, 4)
@@ -111,18 +111,20 @@ def _moving_average() -> Any:
     return lambda x: (layer(x, training=True), layer.moving_mean + 0.0)
 
 
+VARIABLES: dict[str, Callable[[], Any]] = {
+    "assigned": _assign,
+    "counted": _count,
+    "assigned_in_branch": _assign_in_branch,
+    "assigned_in_loop": _assign_in_loop,
+    "scattered": _scatter,
+    "slice_assigned": _slice_assign,
+    "through_functions": _through_functions,
+    "moving_average": _moving_average,
+}
+
+
 def _variables() -> Iterator[Model]:
-    table: dict[str, Callable[[], Any]] = {
-        "assigned": _assign,
-        "counted": _count,
-        "assigned_in_branch": _assign_in_branch,
-        "assigned_in_loop": _assign_in_loop,
-        "scattered": _scatter,
-        "slice_assigned": _slice_assign,
-        "through_functions": _through_functions,
-        "moving_average": _moving_average,
-    }
-    for name, make in table.items():
+    for name, make in VARIABLES.items():
         yield Model(f"variable_{name}", make, (X,))
 
 

@@ -107,7 +107,8 @@ class TensorFlowSide(PlainSide):
         copy = expand_functions(copy)
         remove_no_ops(copy)
         use_resource_variables(copy, _dictionary(self.name))
-        structure_control_flow(copy)
+        for part in list(copy.graphs()):
+            structure_control_flow(part)
         remove_unused(copy)
         resolve_resources(copy)
         remove_redundant_order(copy)

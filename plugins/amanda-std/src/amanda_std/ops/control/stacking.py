@@ -32,7 +32,10 @@ def empty_rows(body: Any, skip: int, start: Sequence[Any]) -> list[Any]:
     """Scanned results of zero iterations, from the result types of the body.
 
     A dim known only at run time is found by evaluating the body once."""
-    known = list(getattr(body, "result_types", ()))[skip:]
+    types = getattr(body, "result_types", None)
+    known = list(types or ())[skip:]
+    if types is not None and len(types) == skip:
+        return []
     if not known or any(not _is_static(t) for t in known):
         outputs = [np.asarray(row) for row in as_results(body(*start))[skip:]]
         return [np.zeros((0, *row.shape), row.dtype) for row in outputs]

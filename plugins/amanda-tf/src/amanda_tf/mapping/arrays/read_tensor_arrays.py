@@ -104,9 +104,7 @@ def read_list_reserve(shape: Any, count: Any, *, element_dtype: Any,
 def read_list_empty(shape: Any, most: Any, *, element_dtype: Any,
                     shape_type: Any = None) -> Any:  # fmt: skip
     del most, shape_type
-    known = _shape_of_elements(shape)
-    dims = [int(d) for d in known] if known is not None else [0]
-    return ops.zeros([0, *dims], dtype=element_dtype)
+    return empty_array(np.int64(0), element_dtype, _shape_of_elements(shape))
 
 
 def read_list_from_tensor(x: Any, shape: Any, **_unused: Any) -> Any:

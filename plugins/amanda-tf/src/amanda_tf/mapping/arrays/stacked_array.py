@@ -39,10 +39,15 @@ __all__ = [
 
 
 def empty_array(size: Any, dtype: Any, element_shape: Any) -> Any:
-    """An array of zeros; open where the shape of its elements is not known."""
+    """An array of zeros; open where the shape of its elements is not known.
+
+    Elements that are arrays themselves have a shape and an element type of their own.
+    """
+    if str(dtype) == "variant":
+        dtype, element_shape = "float32", None
     known = isinstance(element_shape, Shape) and element_shape.is_static
     dims = [int(d) for d in element_shape] if known else [0]
-    count = known_scalar(size)
+    count = size if isinstance(size, np.integer) else known_scalar(size)
     if count is not None:
         return ops.zeros([int(count), *dims], dtype=dtype)
     first = ops.reshape(ops.astype(size, dtype="int64"), [1])
@@ -58,21 +63,23 @@ def is_open(array: Any) -> bool:
 def is_open_type(type: TensorType) -> bool:
     """Whether arrays of a type have elements whose shape is not known yet."""
     shape = type.shape
-    return bool(shape.has_rank and shape.rank == 2 and shape.dims[1] == 0)
+    return shape.has_rank and shape.rank == 2 and Shape(shape.dims[1:]).key == (0,)
 
 
 def with_element_type(array: Any, element: Any) -> Any:
     """The array, with zeros like this element where it is open."""
-    if not is_open(array) or element.type.shape.dims == (0,):
+    if not is_open(array) or element.type.shape.key == (0,):
         return array
-    return with_shape(array, ops.shape_of(element))
+    return with_shape(array, ops.shape_of(element), element.dtype)
 
 
-def with_shape(array: Any, shape: Any) -> Any:
-    """Zeros of an element shape, as many as the array has elements."""
+def with_shape(array: Any, shape: Any, dtype: Any) -> Any:
+    """Zeros of an element shape and type, as many as the array has elements."""
     whole = ops.concat(ops.slice_(ops.shape_of(array), [0], [1]), shape)
     known = known_content(whole)
     zero = ops.number_like(array, value=0)
+    if array.dtype != dtype:
+        zero = ops.astype(zero, dtype=dtype)
     return ops.full(whole if known is None else known, zero)
 
 

@@ -58,7 +58,7 @@ def _wider_type(
         if element is None:
             return old
         dims = [d if isinstance(d, int) else Sym.unknown() for d in element.shape.dims]
-        return TensorType(old.dtype, [Sym.unknown(), *dims])
+        return TensorType(element.dtype, [Sym.unknown(), *dims])
     if not isinstance(new, TensorType) or not new.shape.has_rank:
         return old
     if new.shape.rank != old.shape.rank:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,17 +43,47 @@ def _text(text: Any) -> str:
 
 def read_if(
     condition: Any, *xs: Any, then_branch: Any, else_branch: Any, Tout: Any = None,  # noqa: N803
-    output_shapes: Any = None,
+    output_shapes: Any = None, context: Any,
 ) -> Any:  # fmt: skip
     del Tout, output_shapes
-    return tuple(
-        ops.if_(
-            _truth(condition),
-            lambda *v: inline_body(then_branch, v),
-            lambda *v: inline_body(else_branch, v),
-            *xs,
-        )
-    )
+    bodies = {"then_branch": then_branch, "else_branch": else_branch}
+    return tuple(ops.if_(_truth(condition), *_branches(bodies, context), *xs))
+
+
+def _branches(bodies: Mapping[str, Any], context: Any) -> list[Callable[..., Any]]:
+    """The branches as functions; an optional without a value is zeros in one."""
+    sources = context.source.bodies
+
+    def call(name: str, body: Any) -> Callable[..., Any]:
+        def branch(*values: Any) -> Any:
+            results = list(inline_body(body, values))
+            for i, value in enumerate(sources[name].results):
+                if value is not None and _is_nothing(value):
+                    others = [b.results[i] for k, b in bodies.items() if k != name
+                              and not _is_nothing(sources[k].results[i])]  # fmt: skip
+                    results[i] = _zeros_like_any(others, value=results[i])
+            return tuple(results)
+
+        return branch
+
+    return [call(name, body) for name, body in bodies.items()]
+
+
+def _is_nothing(value: Any) -> bool:
+    """Whether a value of TensorFlow is an optional without a value."""
+    while value.op.type == "Identity" and value.op.inputs[0] is not None:
+        value = value.op.inputs[0]
+    return bool(value.op.type == "OptionalNone")
+
+
+def _zeros_like_any(values: list[Any], value: Any) -> Any:
+    """Zeros of the first type with a rank, symbolic dims as 0; else a given value."""
+    for each in values:
+        type = None if each is None else each.type
+        if isinstance(type, TensorType) and type.shape.has_rank:
+            dims = [d if isinstance(d, int) else 0 for d in type.shape.dims]
+            return ops.zeros(dims, dtype=type.dtype)
+    return value
 
 
 def _truth(condition: Any) -> Any:
@@ -90,7 +121,7 @@ def _with_known_element(x: Any, xs: tuple[Any, ...], body: Any, index: int) -> A
     element = written_type(body, index)
     if element is None:
         return x
-    return with_shape(x, dims_as_vector(element.shape.dims, xs))
+    return with_shape(x, dims_as_vector(element.shape.dims, xs), element.dtype)
 
 
 def _is_tensor(value: Any) -> bool:
@@ -99,12 +130,12 @@ def _is_tensor(value: Any) -> bool:
 
 def read_case(
     index: Any, *xs: Any, branches: Any, Tout: Any = None,  # noqa: N803
-    output_shapes: Any = None, **bodies: Any,
+    output_shapes: Any = None, context: Any, **bodies: Any,
 ) -> Any:  # fmt: skip
     """The last branch, if the index is out of range."""
     del branches, Tout, output_shapes
-    parts = [bodies[f"branches{i}"] for i in range(len(bodies))]
-    calls = [lambda *v, body=body: inline_body(body, v) for body in parts]
+    parts = {f"branches{i}": bodies[f"branches{i}"] for i in range(len(bodies))}
+    calls = _branches(parts, context)
     return tuple(ops.case(ops.astype(index, dtype="int64"), calls, *xs))
 
 
@@ -144,6 +175,11 @@ def read_optional(x: Any, *, Toutput_types: Any = None) -> Any:  # noqa: N803
     return ops.identity(x)
 
 
+def read_no_value() -> Any:
+    """Any value: branches have another one in its place."""
+    return ops.zeros([0], dtype="float32")
+
+
 def read_optional_value(
     x: Any, *, output_types: Any = None, output_shapes: Any = None
 ) -> Any:
@@ -155,6 +191,7 @@ READ: dict[str, Any] = {
     "StringFormat": read_string_format,
     "PrintV2": read_print_text,
     "OptionalFromValue": read_optional,
+    "OptionalNone": read_no_value,
     "OptionalGetValue": read_optional_value,
     "ToBool": _truth,
     "Case": read_case,

@@ -58,8 +58,16 @@ def _cumulative_reader(op: Callable[..., Any]) -> Callable[..., Any]:
     def read(
         x: Any, axis: Any, *, exclusive: bool = False, reverse: bool = False
     ) -> Any:
-        at = required_integer(axis, "axis")
-        return op(x, at, exclusive=exclusive, reverse=reverse)
+        at, rank = known_scalar(axis), rank_of(x)
+        if at is not None or rank == 1:
+            return op(x, int(at or 0), exclusive=exclusive, reverse=reverse)
+        expect(rank > 0, "an axis of a scalar")
+        chosen = ops.remainder(ops.reshape(axis, []), ops.number_like(axis, value=rank))
+        y = op(x, 0, exclusive=exclusive, reverse=reverse)
+        for i in range(1, rank):
+            other = op(x, i, exclusive=exclusive, reverse=reverse)
+            y = ops.where(ops.equal(chosen, ops.number_like(axis, value=i)), other, y)
+        return y
 
     return read
 
