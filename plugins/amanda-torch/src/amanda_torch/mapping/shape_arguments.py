@@ -17,6 +17,7 @@ __all__ = [
     "axes_of",
     "axis_of",
     "dims_of",
+    "equal_pairs",
     "integer",
     "last_axes",
     "scalar",
@@ -75,7 +76,12 @@ def shape_argument(items: Sequence[Any]) -> Any:
     return ops.stack(*[scalar(item) for item in items])
 
 
-def spatial(value: Any, count: int) -> list[Any]:
+def spatial(value: Any, count: int) -> tuple[Any, ...]:
     """One item for each spatial axis; a single one is for all of them."""
-    items = [value] if isinstance(value, int) else list(value)
+    items = (value,) if isinstance(value, int) else tuple(value)
     return items * count if len(items) == 1 else items
+
+
+def equal_pairs(padding: Any, count: int) -> tuple[tuple[int, int], ...]:
+    """The same padding at both ends of each spatial axis."""
+    return tuple((p, p) for p in spatial(padding, count))

@@ -175,7 +175,7 @@ class _Functionalization:
         if not isinstance(known, TensorType):
             return new
         with self.graph.before(op):
-            cast = self.graph.add("aten.to.dtype", [new], {"dtype": known.dtype})  # type: ignore[union-attr]
+            cast = self.graph.add("aten.to.dtype", [new], {"dtype": known.dtype})
         cast.output.type = known
         return cast.output
 

@@ -1,0 +1,1 @@
+"""Factorizations, solvers, determinants, norms of matrices."""

@@ -1,0 +1,439 @@
+"""From PyTorch: factorizations, solvers, determinants and norms of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from amanda_std import ops
+from amanda_std.mappings import cast_to, expect, rank_of
+from amanda_torch.mapping.calls import torch_functions
+from amanda_torch.mapping.reductions.read_reductions import vector_norm
+from amanda_torch.mapping.shape_arguments import axis_of, integer
+from amanda_torch.mapping.shapes.read_shapes import permute, read_adjoint
+from amanda_torch.mapping.type_promotion import INT, as_value, number
+
+__all__ = ["READ"]
+
+
+def _batch_zeros(x: Any) -> Any:
+    """A zero of int32 for each matrix: that its factorization succeeded."""
+    flat = ops.sum(ops.zeros_like(_real(x)), [-2, -1])
+    return ops.astype(flat, dtype="int32")
+
+
+def _real(x: Any) -> Any:
+    return ops.real(x) if x.dtype.kind == "complex" else x
+
+
+def read_cholesky(x: Any, upper: bool = False) -> Any:
+    if upper:
+        return read_adjoint(ops.cholesky(read_adjoint(x)))
+    return ops.cholesky(x)
+
+
+def read_cholesky_keyword(x: Any, *, upper: bool = False) -> Any:
+    return read_cholesky(x, upper)
+
+
+def read_cholesky_ex(x: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
+    del check_errors
+    return read_cholesky(x, upper), _batch_zeros(x)
+
+
+def read_cholesky_inverse(x: Any, upper: bool = False) -> Any:
+    factor = read_adjoint(x) if upper else x
+    return ops.inverse(ops.matmul(factor, read_adjoint(factor)))
+
+
+def read_cholesky_solve(b: Any, x: Any, upper: bool = False) -> Any:
+    factor = read_adjoint(x) if upper else x
+    return ops.solve(ops.matmul(factor, read_adjoint(factor)), b)
+
+
+def read_inverse_ex(x: Any, *, check_errors: bool = False) -> Any:
+    del check_errors
+    return ops.inverse(x), _batch_zeros(x)
+
+
+def _is_vector(a: Any, b: Any) -> bool:
+    if rank_of(b) == 1:
+        return True
+    dims = a.type.shape.dims[:-1]
+    return rank_of(b) == rank_of(a) - 1 and b.type.shape.dims == dims
+
+
+def read_solve(a: Any, b: Any, *, left: bool = True) -> Any:
+    if not left:
+        a, b = ops.swap_last(a), ops.swap_last(b)
+        return ops.swap_last(ops.solve(a, b))
+    if _is_vector(a, b):
+        return ops.squeeze(ops.solve(a, ops.expand_dims(b, [rank_of(b)])), [-1])
+    return ops.solve(a, b)
+
+
+def read_solve_ex(
+    a: Any, b: Any, *, left: bool = True, check_errors: bool = False
+) -> Any:
+    del check_errors
+    return read_solve(a, b, left=left), _batch_zeros(a)
+
+
+def read_solve_triangular(a: Any, b: Any, *, upper: bool, left: bool = True,
+                          unitriangular: bool = False) -> Any:  # fmt: skip
+    if left:
+        return ops.triangular_solve(a, b, lower=not upper, unit=unitriangular)
+    y = ops.triangular_solve(
+        ops.swap_last(a), ops.swap_last(b), lower=upper, unit=unitriangular
+    )
+    return ops.swap_last(y)
+
+
+def read_triangular_solve(b: Any, a: Any, upper: bool = True, transpose: bool = False,
+                          unitriangular: bool = False) -> Any:  # fmt: skip
+    left = ops.swap_last(a) if transpose else a
+    y = ops.triangular_solve(
+        left, b, lower=upper if transpose else not upper, unit=unitriangular
+    )
+    return y, ops.identity(a)
+
+
+def read_tensorsolve(a: Any, b: Any, dims: Any = None) -> Any:
+    expect(not dims, "dims of tensorsolve are not supported")
+    rest = list(a.type.shape.dims[rank_of(b) :])
+    expect(all(isinstance(d, int) for d in rest), "symbolic sizes")
+    size = int(np.prod(rest))
+    x = ops.solve(ops.reshape(a, [size, size]), ops.reshape(b, [size, 1]))
+    return ops.reshape(x, rest)
+
+
+def read_tensorinv(x: Any, ind: int = 2) -> Any:
+    dims = [integer(d, "a size") for d in x.type.shape.dims]
+    size = int(np.prod(dims[ind:]))
+    return ops.reshape(
+        ops.inverse(ops.reshape(x, [size, size])), [*dims[ind:], *dims[:ind]]
+    )
+
+
+def read_logdet(x: Any) -> Any:
+    sign, size = ops.slogdet(x)
+    if x.dtype.kind == "complex":
+        return ops.log(sign) + cast_to(size, x.dtype)
+    nan = number(float("nan"), size.dtype)
+    return ops.where(ops.less(sign, number(0, sign.dtype)), nan, size)
+
+
+def read_matrix_power(x: Any, n: int) -> Any:
+    return ops.matrix_power(x, power=n)
+
+
+def read_matrix_exponential(x: Any) -> Any:
+    """Scaling and squaring of a Taylor series."""
+    size = integer(x.type.shape.dims[-1], "the size of a matrix")
+    scaled = x / number(2.0**8, x.dtype)
+    eye = ops.eye(size, size, dtype=x.dtype)
+    total = eye + scaled / number(12, x.dtype)
+    for k in range(11, 0, -1):
+        total = eye + ops.matmul(scaled, total) / number(k, x.dtype)
+    for _ in range(8):
+        total = ops.matmul(total, total)
+    return total
+
+
+def read_svd(x: Any, full_matrices: bool = True) -> Any:
+    return tuple(ops.svd(x, full=full_matrices))
+
+
+def read_old_svd(x: Any, some: bool = True, compute_uv: bool = True) -> Any:
+    u, s, v = ops.svd(x, full=not some)
+    del compute_uv
+    return u, s, read_adjoint(v)
+
+
+def read_singular_values(x: Any) -> Any:
+    return ops.svd(x, full=False)[1]
+
+
+def _symmetric(x: Any, uplo: str) -> Any:
+    """The matrix of which one triangle counts."""
+    part = ops.tril(x, -1) if uplo.upper() == "L" else ops.triu(x, 1)
+    line = ops.tril(ops.triu(x, 0), 0)
+    if x.dtype.kind == "complex":
+        line = cast_to(ops.real(line), x.dtype)
+    return part + read_adjoint(part) + line
+
+
+def read_eigh(x: Any, uplo: str = "L") -> Any:
+    return tuple(ops.eigh(_symmetric(x, uplo)))
+
+
+def read_eigvalsh(x: Any, uplo: str = "L") -> Any:
+    return ops.eigh(_symmetric(x, uplo))[0]
+
+
+def read_qr(x: Any, mode: str = "reduced") -> Any:
+    q, r = ops.qr(x, full=mode == "complete")
+    if mode == "r":
+        return np.zeros(0, x.dtype.numpy), r
+    return q, r
+
+
+def read_old_qr(x: Any, some: bool = True) -> Any:
+    return tuple(ops.qr(x, full=not some))
+
+
+def read_lu(x: Any, *, pivot: bool = True) -> Any:
+    """P, L and U."""
+    expect(pivot, "LU without pivoting is not supported")
+    packed, order = ops.lu(x)
+    return _unpack(packed, order)
+
+
+def _unpack(packed: Any, order: Any) -> tuple[Any, Any, Any]:
+    rows, columns = (integer(d, "a size") for d in packed.type.shape.dims[-2:])
+    small = min(rows, columns)
+    last = rank_of(packed) - 1
+    low = ops.tril(ops.slice_(packed, [0], [small], [last]), -1)
+    low = low + ops.eye(rows, small, dtype=packed.dtype)
+    high = ops.triu(ops.slice_(packed, [0], [small], [last - 1]))
+    one_hot = ops.equal(ops.expand_dims(order, [last - 1]), np.arange(rows)[:, None])
+    return ops.astype(one_hot, dtype=packed.dtype), low, high
+
+
+def _pivots(order: Any) -> Any:
+    """The row exchanges of an order of rows, counted from 1, as LAPACK has them."""
+    rows = integer(order.type.shape.dims[-1], "the number of rows")
+    last = rank_of(order) - 1
+    place = np.arange(rows)
+    now = ops.zeros_like(order) + place.astype("int64")
+    found = []
+    for i in range(rows):
+        wanted = ops.slice_(order, [i], [i + 1], [last])
+        here = ops.slice_(now, [i], [i + 1], [last])
+        at = ops.argmax(ops.astype(ops.equal(now, wanted), dtype="uint8"), last,
+                        keepdims=True)  # fmt: skip
+        now = ops.where(ops.equal(place, at), here, now)
+        now = ops.where(place == i, wanted, now)
+        found.append(at + np.int64(1))
+    return ops.astype(ops.concat(*found, axis=last), dtype="int32")
+
+
+def read_lu_factor(x: Any, *, pivot: bool = True) -> Any:
+    expect(pivot, "LU without pivoting is not supported")
+    packed, order = ops.lu(x)
+    small = min(integer(d, "a size") for d in x.type.shape.dims[-2:])
+    pivots = _pivots(cast_to(order, INT))
+    return packed, ops.slice_(pivots, [0], [small], [rank_of(pivots) - 1])
+
+
+def read_lu_factor_ex(x: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    del check_errors
+    return (*read_lu_factor(x, pivot=pivot), _batch_zeros(x))
+
+
+def read_lu_with_info(x: Any, pivot: bool = True, check_errors: bool = True) -> Any:
+    del check_errors
+    return (*read_lu_factor(x, pivot=pivot), _batch_zeros(x))
+
+
+def _order_of(pivots: Any, rows: int) -> Any:
+    """The order of rows after exchanges."""
+    last = rank_of(pivots) - 1
+    count = integer(pivots.type.shape.dims[-1], "the number of pivots")
+    place = np.arange(rows)
+    first = ops.slice_(pivots, [0], [1], [last])
+    now = ops.astype(ops.zeros_like(first), dtype="int64") + place.astype("int64")
+    for i in range(count):
+        at = ops.astype(ops.slice_(pivots, [i], [i + 1], [last]), dtype="int64")
+        at = at - np.int64(1)
+        here = ops.slice_(now, [i], [i + 1], [last])
+        there = ops.gather_elements(now, at, axis=last)
+        now = ops.where(ops.equal(place, at), here, now)
+        now = ops.where(place == i, there, now)
+    return now
+
+
+def read_lu_unpack(packed: Any, pivots: Any, unpack_data: bool = True,
+                   unpack_pivots: bool = True) -> Any:  # fmt: skip
+    rows = integer(packed.type.shape.dims[-2], "a size")
+    none = np.zeros(0, packed.dtype.numpy)
+    p, low, high = _unpack(packed, _order_of(pivots, rows))
+    return (
+        p if unpack_pivots else none,
+        *((low, high) if unpack_data else (none, none)),
+    )
+
+
+def read_lu_solve(packed: Any, pivots: Any, b: Any, *, left: bool = True,
+                  adjoint: bool = False) -> Any:  # fmt: skip
+    rows = integer(packed.type.shape.dims[-2], "a size")
+    p, low, high = _unpack(packed, _order_of(pivots, rows))
+    a = ops.matmul(ops.matmul(p, low), high)
+    return read_solve(read_adjoint(a) if adjoint else a, b, left=left)
+
+
+def read_old_lu_solve(b: Any, packed: Any, pivots: Any) -> Any:
+    return read_lu_solve(packed, pivots, b)
+
+
+def _tolerance(s: Any, x: Any, atol: Any, rtol: Any) -> Any:
+    """The limit below which singular values count as zero."""
+    largest = ops.max(s, [rank_of(s) - 1], keepdims=True)
+    eps = float(np.finfo(s.dtype.numpy).eps)
+    sizes = [integer(d, "a size") for d in x.type.shape.dims[-2:]]
+    floor = number(0, s.dtype) if atol is None else _column(as_value(atol, s.dtype))
+    if rtol is None:
+        usual = number(eps * max(sizes), s.dtype)
+        ratio = usual if atol is None else ops.where(
+            ops.greater(floor, number(0, s.dtype)), number(0, s.dtype), usual
+        )  # fmt: skip
+    else:
+        ratio = _column(as_value(rtol, s.dtype))
+    return ops.maximum(floor, ratio * largest)
+
+
+def _column(x: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        return x
+    return ops.expand_dims(x, [rank_of(x)])
+
+
+def read_rank(x: Any, *, atol: Any = None, rtol: Any = None,
+              hermitian: bool = False) -> Any:  # fmt: skip
+    del hermitian
+    s = ops.svd(x, full=False)[1]
+    above = ops.greater(s, _tolerance(s, x, atol, rtol))
+    return ops.sum(ops.astype(above, dtype="int64"), [rank_of(s) - 1])
+
+
+def read_rank_by_tolerance(x: Any, tol: Any, hermitian: bool = False) -> Any:
+    return read_rank(x, atol=tol, rtol=0.0, hermitian=hermitian)
+
+
+def read_pinv(x: Any, *, atol: Any = None, rtol: Any = None,
+              hermitian: bool = False) -> Any:  # fmt: skip
+    del hermitian
+    u, s, vh = ops.svd(x, full=False)
+    keep = ops.greater(s, _tolerance(s, x, atol, rtol))
+    one = number(1, s.dtype)
+    inverse = ops.where(keep, one / ops.where(keep, s, one), number(0, s.dtype))
+    scaled = read_adjoint(vh) * cast_to(ops.expand_dims(inverse, [-2]), x.dtype)
+    return ops.matmul(scaled, read_adjoint(u))
+
+
+def read_pinv_by_ratio(x: Any, rcond: Any = 1e-15, hermitian: bool = False) -> Any:
+    return read_pinv(x, atol=0.0, rtol=rcond, hermitian=hermitian)
+
+
+def _matrix_norm(x: Any, kind: Any, axes: tuple[int, int], keepdim: bool) -> Any:
+    a, b = axes
+    if kind in ("fro", None):
+        return vector_norm(x, 2.0, [a, b], keepdim=keepdim)
+    if kind in ("nuc", 2, -2):
+        rest = [i for i in range(rank_of(x)) if i not in axes]
+        s = ops.svd(permute(x, [*rest, a, b]), full=False)[1]
+        last = [rank_of(s) - 1]
+        reduce = ops.sum if kind == "nuc" else ops.max if kind == 2 else ops.min
+        y = reduce(s, last)
+        return ops.expand_dims(y, sorted(axes)) if keepdim else y
+    inner, outer = (a, b) if abs(kind) == 1 else (b, a)
+    total = vector_norm(x, 1.0, inner, keepdim=True)
+    y = (ops.max if kind > 0 else ops.min)(total, [outer], keepdims=True)
+    return y if keepdim else ops.squeeze(y, sorted(axes))
+
+
+def read_matrix_norm(x: Any, ord: Any = "fro", dim: Any = (-2, -1),
+                     keepdim: bool = False, *, dtype: Any = None) -> Any:  # fmt: skip
+    x = x if dtype is None else cast_to(x, dtype)
+    axes = (axis_of(dim[0], x), axis_of(dim[1], x))
+    return _matrix_norm(x, ord, axes, keepdim)
+
+
+def read_norm(x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *,
+              dtype: Any = None) -> Any:  # fmt: skip
+    x = x if dtype is None else cast_to(x, dtype)
+    axes = [dim] if isinstance(dim, int) else dim
+    if axes is None and ord is not None and rank_of(x) == 2:
+        axes = [0, 1]
+    if ord is None or axes is None or len(axes) == 1:
+        return vector_norm(x, 2.0 if ord is None else float(ord), axes, keepdim=keepdim)
+    return read_matrix_norm(x, ord, axes, keepdim)
+
+
+def read_nuclear_norm(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    axes = [0, 1] if not isinstance(dim, list | tuple) else dim
+    return read_matrix_norm(x, "nuc", axes, keepdim)
+
+
+def read_condition(x: Any, p: Any = None) -> Any:
+    if p in (None, 2, -2):
+        s = ops.svd(x, full=False)[1]
+        high, low = (op(s, [rank_of(s) - 1]) for op in (ops.max, ops.min))
+        return low / high if p == -2 else high / low
+    last = (rank_of(x) - 2, rank_of(x) - 1)
+    return _matrix_norm(x, p, last, False) * _matrix_norm(
+        ops.inverse(x), p, last, False
+    )
+
+
+def read_householder(a: Any, tau: Any) -> Any:
+    """The product of reflections I - tau v v^H, in the columns of a."""
+    rows, columns = (integer(d, "a size") for d in a.type.shape.dims[-2:])
+    count = integer(tau.type.shape.dims[-1], "a size")
+    low = ops.tril(a, -1) + ops.eye(rows, columns, dtype=a.dtype)
+    q = ops.eye(rows, columns, dtype=a.dtype) + ops.zeros_like(a)
+    last = rank_of(a) - 1
+    for i in reversed(range(count)):
+        v = ops.slice_(low, [i], [i + 1], [last])
+        t = ops.expand_dims(ops.slice_(tau, [i], [i + 1], [last - 1]), [last])
+        q = q - t * ops.matmul(v, ops.matmul(read_adjoint(v), q))
+    return q
+
+
+READ = torch_functions(
+    {
+        "cholesky": read_cholesky,
+        "linalg_cholesky": read_cholesky_keyword,
+        "linalg_cholesky_ex": read_cholesky_ex,
+        "cholesky_inverse": read_cholesky_inverse,
+        "cholesky_solve": read_cholesky_solve,
+        "inverse linalg_inv": ops.inverse,
+        "linalg_inv_ex": read_inverse_ex,
+        "linalg_solve": read_solve,
+        "linalg_solve_ex": read_solve_ex,
+        "linalg_solve_triangular": read_solve_triangular,
+        "triangular_solve": read_triangular_solve,
+        "linalg_tensorsolve": read_tensorsolve,
+        "linalg_tensorinv": read_tensorinv,
+        "det linalg_det": ops.det,
+        "slogdet linalg_slogdet": lambda x: tuple(ops.slogdet(x)),
+        "logdet": read_logdet,
+        "matrix_power linalg_matrix_power": read_matrix_power,
+        "matrix_exp linalg_matrix_exp": read_matrix_exponential,
+        "linalg_svd": read_svd,
+        "svd": read_old_svd,
+        "linalg_svdvals": read_singular_values,
+        "linalg_eigh": read_eigh,
+        "linalg_eigvalsh": read_eigvalsh,
+        "linalg_qr": read_qr,
+        "qr": read_old_qr,
+        "linalg_lu": read_lu,
+        "linalg_lu_factor": read_lu_factor,
+        "linalg_lu_factor_ex": read_lu_factor_ex,
+        "_lu_with_info": read_lu_with_info,
+        "lu_unpack": read_lu_unpack,
+        "linalg_lu_solve": read_lu_solve,
+        "lu_solve": read_old_lu_solve,
+        "linalg_matrix_rank linalg_matrix_rank.atol_rtol_float "
+        "linalg_matrix_rank.atol_rtol_tensor": read_rank,
+        "linalg_matrix_rank.tol_tensor": read_rank_by_tolerance,
+        "linalg_pinv.atol_rtol_float linalg_pinv.atol_rtol_tensor": read_pinv,
+        "linalg_pinv linalg_pinv.rcond_tensor pinverse": read_pinv_by_ratio,
+        "linalg_matrix_norm linalg_matrix_norm.str_ord": read_matrix_norm,
+        "linalg_norm linalg_norm.ord_str": read_norm,
+        "nuclear_norm nuclear_norm.dim": read_nuclear_norm,
+        "linalg_cond linalg_cond.p_str": read_condition,
+        "linalg_householder_product orgqr": read_householder,
+    }
+)

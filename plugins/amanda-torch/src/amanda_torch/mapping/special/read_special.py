@@ -1,0 +1,195 @@
+"""From PyTorch: special functions of floats; integers become float32."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from amanda_std import ops
+from amanda_torch.mapping.calls import torch_functions
+from amanda_torch.mapping.elementwise.read_arithmetic import binary
+from amanda_torch.mapping.elementwise.read_unary import of_floats
+from amanda_torch.mapping.type_promotion import as_float, number, promote
+
+__all__ = ["READ"]
+
+
+def read_polygamma(n: int, x: Any) -> Any:
+    x = as_float(x)
+    return ops.digamma(x) if n == 0 else ops.polygamma(np.int64(n), x)
+
+
+def read_multivariate_lgamma(x: Any, p: int) -> Any:
+    x = as_float(x)
+    total: Any = number(p * (p - 1) / 4 * math.log(math.pi), x.dtype)
+    for j in range(p):
+        total = total + ops.lgamma(x - number(j / 2, x.dtype))
+    return total
+
+
+def read_erfcx(x: Any) -> Any:
+    """exp(x * x) * erfc(x), by its asymptotic series for large x."""
+    x = as_float(x)
+    one, limit = number(1, x.dtype), number(9.0, x.dtype)
+    small = ops.minimum(x, limit)
+    direct = ops.exp(small * small) * ops.erfc(small)
+    large = ops.maximum(x, limit)
+    t = one / (large * large * number(2, x.dtype))
+    series = one - t * (one - number(3, x.dtype) * t * (one - number(5, x.dtype) * t))
+    far = series / (large * number(math.sqrt(math.pi), x.dtype))
+    return ops.where(ops.greater(x, limit), far, direct)
+
+
+def read_entropy(x: Any) -> Any:
+    """-x * log(x), 0 at 0 and -inf below."""
+    x = as_float(x)
+    zero = number(0, x.dtype)
+    found = ops.where(ops.greater(x, zero), ops.negative(x) * ops.log(x),
+                      number(float("-inf"), x.dtype))  # fmt: skip
+    found = ops.where(ops.equal(x, zero), zero, found)
+    return ops.where(ops.isnan(x), x, found)
+
+
+def read_spherical_j0(x: Any) -> Any:
+    x = as_float(x)
+    small = ops.less(ops.abs(x), number(0.5, x.dtype))
+    square = x * x
+    near = number(1, x.dtype)
+    series: Any = near
+    for k in range(6, 0, -1):
+        series = near - square / number((2 * k) * (2 * k + 1), x.dtype) * series
+    safe = ops.where(small, near, x)
+    far = ops.where(ops.isinf(x), number(0, x.dtype), ops.sin(safe) / safe)
+    return ops.where(small, series, far)
+
+
+def _polynomial(
+    first: Callable[[Any], Any], step: Callable[[Any, Any, Any, Any], Any],
+    change: Callable[[Any], Any] = lambda x: x,
+) -> Callable[..., Any]:  # fmt: skip
+    """A rule for polynomials P_n by P_0 = 1, P_1, and a step to P_(k + 1).
+
+    `step(k, x, P_k, P_(k - 1))`; 0 for a negative n.
+    """
+
+    def read(x: Any, n: Any) -> Any:
+        x, n = promote(x, n, floating=True)
+        total = x + ops.zeros_like(n)
+        order = ops.trunc(n + ops.zeros_like(x))
+        x = change(total)
+        one, zero = ops.ones_like(x), ops.zeros_like(x)
+        start = first(x)
+        found = ops.where(ops.less(order, one), one, start)
+
+        def body(k: Any, last: Any, now: Any, found: Any) -> Any:
+            following = step(k, x, now, last)
+            k = k + number(1, x.dtype)
+            return k, now, following, ops.where(ops.equal(order, k), following, found)
+
+        highest = ops.max(ops.where(ops.isfinite(order), order, zero))
+        found = ops.while_(
+            lambda k, *_: ops.less(k, highest), body, number(1, x.dtype), one, start,
+            found,
+        )[3]  # fmt: skip
+        return ops.where(ops.less(order, zero), zero, found)
+
+    return read
+
+
+def _by_two_x(_k: Any, x: Any, now: Any, last: Any) -> Any:
+    return x * now * number(2, x.dtype) - last
+
+
+def _hermite_step(k: Any, x: Any, now: Any, last: Any) -> Any:
+    return number(2, x.dtype) * (x * now - k * last)
+
+
+def _probabilist_step(k: Any, x: Any, now: Any, last: Any) -> Any:
+    return x * now - k * last
+
+
+def _laguerre_step(k: Any, x: Any, now: Any, last: Any) -> Any:
+    one = number(1, x.dtype)
+    return ((k + k + one - x) * now - k * last) / (k + one)
+
+
+def _legendre_step(k: Any, x: Any, now: Any, last: Any) -> Any:
+    one = number(1, x.dtype)
+    return ((k + k + one) * x * now - k * last) / (k + one)
+
+
+def _double(x: Any) -> Any:
+    return x * number(2, x.dtype)
+
+
+def _less_one(x: Any) -> Any:
+    return _double(x) - number(1, x.dtype)
+
+
+def _more_one(x: Any) -> Any:
+    return _double(x) + number(1, x.dtype)
+
+
+def _identity(x: Any) -> Any:
+    return x
+
+
+_CHEBYSHEV = {"t": _identity, "u": _double, "v": _less_one, "w": _more_one}
+"""The first polynomial of each kind."""
+
+
+def _names(*names: str) -> str:
+    """Names of an op, with those in the module `special`."""
+    return " ".join(f"{n} special_{n}" for n in names)
+
+
+_FLOAT_FUNCTIONS: dict[str, Any] = {
+    _names("erf"): ops.erf,
+    _names("erfc"): ops.erfc,
+    _names("erfinv"): ops.erfinv,
+    "lgamma special_gammaln": ops.lgamma,
+    "digamma special_digamma special_psi": ops.digamma,
+    "special_ndtr": ops.ndtr,
+    "special_ndtri": ops.ndtri,
+    "special_log_ndtr": ops.log_ndtr,
+    "i0 special_i0 special_modified_bessel_i0": ops.i0,
+    "special_i0e": ops.i0e,
+    "special_i1 special_modified_bessel_i1": ops.i1,
+    "special_i1e": ops.i1e,
+    "special_bessel_j0": ops.j0,
+    "special_bessel_j1": ops.j1,
+    "special_bessel_y0": ops.y0,
+    "special_bessel_y1": ops.y1,
+    "special_modified_bessel_k0": ops.k0,
+    "special_modified_bessel_k1": ops.k1,
+    "special_scaled_modified_bessel_k0": ops.k0e,
+    "special_scaled_modified_bessel_k1": ops.k1e,
+}
+
+READ = torch_functions(
+    {
+        **{name: of_floats(op) for name, op in _FLOAT_FUNCTIONS.items()},
+        "igamma special_gammainc": binary(ops.gammainc, floating=True),
+        "igammac special_gammaincc": binary(ops.gammaincc, floating=True),
+        "special_zeta special_zeta.self_scalar special_zeta.other_scalar":
+            binary(ops.zeta, floating=True),
+        "polygamma special_polygamma": read_polygamma,
+        "mvlgamma special_multigammaln": read_multivariate_lgamma,
+        "special_erfcx": read_erfcx,
+        "special_entr": read_entropy,
+        "special_spherical_bessel_j0": read_spherical_j0,
+        **{f"special_chebyshev_polynomial_{kind}": _polynomial(first, _by_two_x)
+           for kind, first in _CHEBYSHEV.items()},
+        **{f"special_shifted_chebyshev_polynomial_{kind}":
+           _polynomial(first, _by_two_x, _less_one)
+           for kind, first in _CHEBYSHEV.items()},
+        "special_hermite_polynomial_h": _polynomial(_double, _hermite_step),
+        "special_hermite_polynomial_he": _polynomial(_identity, _probabilist_step),
+        "special_laguerre_polynomial_l":
+            _polynomial(lambda x: number(1, x.dtype) - x, _laguerre_step),
+        "special_legendre_polynomial_p": _polynomial(_identity, _legendre_step),
+    }
+)  # fmt: skip
