@@ -16,6 +16,7 @@ from fuzz.stages import run_stage, try_stages
 from proto.proto_mutations import break_bytes
 
 import amanda
+from amanda.errors import AmandaError
 from amanda.graph import Graph
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType, TensorType
@@ -186,7 +187,13 @@ def _attempt(path: Path, folder: Path, choose: random.Random) -> str:
 
 
 def _load_frozen(path: Path) -> Graph:
-    return amanda.load(path, variables="freeze")
+    """The graph with frozen variables; errors name the file."""
+    try:
+        return amanda.load(path, variables="freeze")
+    except AmandaError as error:
+        if path.name not in str(error):
+            raise AssertionError(f"an error that names no file: {error}") from error
+        raise
 
 
 READERS = [Reader("saved-models", 5, _seeds, _change, _attempt)]

@@ -69,7 +69,7 @@ def _restored_variables(root: Graph) -> Iterator[tuple[Op, tuple[str, str]]]:
     callers = _callers(root)
     for graph in (root, *root.functions.values()):
         for op in graph:
-            if op.type != "RestoreV2" or op.own_namespace is not None:
+            if op.type != "RestoreV2" or len(op.inputs) < 3:
                 continue
             names, specs = (_strings(op.inputs[i]) for i in (1, 2))
             for value, name, spec in zip(op.outputs, names, specs, strict=False):

@@ -23,6 +23,9 @@ __all__ = ["READ", "assign", "read_value"]
 
 
 def is_variable(handle: Any) -> bool:
+    """Whether a handle is a variable of the hub; otherwise it is the value."""
+    if handle is None:
+        raise Decline("there is no variable")
     return isinstance(handle.port.type, RefType)
 
 
