@@ -3,7 +3,7 @@
     python -m tools.extract tensorflow RAW PYTHON     0.12 to 1.2, and contrib to 1.15
     python -m tools.extract torch RAW                 1.0 to 1.6
     python -m tools.extract onnx RAW PYTHON ...       schemas as released
-    python -m tools.extract keras RAW                 kinds of arguments
+    python -m tools.extract keras RAW                 kinds of arguments, operations
     python -m tools.extract jaxlib RAW                StableHLO and CHLO
 
 RAW is the output folder, with files of raw data (see
@@ -382,11 +382,16 @@ def _attribute(attr: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keras(folder: Path) -> None:
-    """Kinds of arguments from docstrings, for the layers in `keras_layers.jsonl`."""
-    from amanda_dictionaries_dev.keras.class_sources import read_classes
+    """Kinds of arguments from docstrings, for the layers in `keras_layers.jsonl`, and
+    operations of Keras 3."""
+    from amanda_dictionaries_dev.keras.class_sources import (
+        read_classes,
+        read_operations,
+    )
 
     releases = wheels("keras", ("3.9", "3.11"))
     tables: dict[str, Table] = {}
+    operations: dict[str, Table] = {}
     for version, rows in read_raw_data(folder / "keras_layers.jsonl").tables().items():
         wheel = releases[version]
         names = [
@@ -402,7 +407,21 @@ def keras(folder: Path) -> None:
         tables[version] = found
         count = sum(map(len, found.values()))
         print(version, wheel.filename, f"{len(rows)} layers, {count} kinds", flush=True)
+        if names := [n for n in wheel.archive.namelist() if _has_operations(n)]:
+            sources = (text.decode() for text in wheel.read(names).values())
+            operations[version] = read_operations(sources)
     write(folder / "keras_kinds.jsonl", tables)
+    write(folder / "keras_operations.jsonl", operations)
+
+
+def _has_operations(name: str) -> bool:
+    """Whether a member of a wheel is a source of `keras.ops`.
+
+    >>> _has_operations("keras/src/ops/numpy.py"), _has_operations("keras/ops/nn.py")
+    (True, False)
+    """
+    folder, _, file = name.rpartition("/")
+    return folder.endswith("/src/ops") and not file.endswith("_test.py")
 
 
 # -- StableHLO -------------------------------------------------------------------------

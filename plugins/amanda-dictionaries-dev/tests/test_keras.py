@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from amanda_dictionaries_dev.keras.op_definitions import layer_definitions as en
 def entries() -> dict[str, OpDef]:
     pytest.importorskip("keras", reason="needs keras")
     (found,) = KerasExtractor().installed_ops().versions.values()
-    return {entry.name: entry for entry in found}
+    return {entry.name: entry for entry in found if not entry.name.startswith("ops.")}
 
 
 # What stands for an argument that must be given.
@@ -93,6 +94,35 @@ def test_constructors_take_what_the_entries_say(
                 assert attr.default == as_json(parameter.default), (name, attr.name)
         checked += 1
     assert checked > 100
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_operations_are_those_of_keras(monkeypatch: pytest.MonkeyPatch) -> None:
+    if "KERAS_BACKEND" not in os.environ:
+        monkeypatch.setenv("KERAS_BACKEND", "jax")
+    keras = pytest.importorskip("keras", exc_type=ImportError)
+    (found,) = KerasExtractor().installed_ops().versions.values()
+    entries = {e.name: e for e in found if e.name.startswith("ops.")}
+    modules = [
+        m for name, m in sys.modules.items() if name.startswith("keras.src.ops.")
+    ]
+    classes = {
+        f"ops.{cls.__name__}": cls
+        for module in modules
+        for cls in vars(module).values()
+        if inspect.isclass(cls)
+        and issubclass(cls, keras.Operation)
+        and cls.__module__ == module.__name__
+        and cls is not keras.Operation
+        and not module.__name__.endswith(".function")
+    }
+    assert {name for name in classes if name not in entries} == set()
+    assert len(entries) > 320
+    for name, cls in classes.items():
+        if "__init__" in vars(cls):
+            parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+            names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+            assert [attr.name for attr in entries[name].attrs] == names
 
 
 SOURCE = '''

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import amanda
+from amanda.dictionary import validate
 from amanda.types import Shape, TensorType
 
 keras = pytest.importorskip("keras")
@@ -534,6 +535,11 @@ for _name in [
     case(f"ops: {_name}", (3, 4))(lambda x, f=_name: getattr(K, f)(K.absolute(x) + 0.1))
 
 
+def namespace(name: str) -> Any:
+    """The dictionary of a namespace, or of the nearest version."""
+    return amanda.namespace(name)
+
+
 # -- the test ------------------------------------------------------------------------
 
 
@@ -566,6 +572,7 @@ def test_a_layer_computes_what_keras_does(name: str, models: Any) -> None:
     feeds = models.feeds_of(model)
     expected = models.expected_outputs(model, feeds)
     graph = amanda.load(model)
+    assert [str(each) for each in validate(graph, namespace)] == []
     expect_equal(amanda.run(graph, feeds, backend="numpy"), expected, name)
     if list(CASES).index(name) % 3 == 0:
         static = with_batch(graph, 2)

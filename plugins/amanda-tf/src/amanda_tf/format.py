@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from warnings import warn
 
 import amanda
-from amanda.errors import AmandaWarning, FormatError, UsageError
+from amanda.errors import AmandaError, AmandaWarning, FormatError, UsageError
 from amanda.files import map_file, replace_file
 from amanda.formatkit import (
     MessageFile,
@@ -85,9 +85,9 @@ class Format:
             graph = _read(source, _dictionary(name), tags)
         try:
             return apply_choices(graph, choices)
-        except UsageError as error:
-            is_path = isinstance(source, str | os.PathLike)
-            error.who = error.who or (str(source) if is_path else None)
+        except AmandaError as error:
+            if isinstance(source, str | os.PathLike):
+                error.who = f"{source}, {error.who}" if error.who else str(source)
             raise
 
     def write(self, graph: Graph, path: Path) -> None:

@@ -1,6 +1,7 @@
 """Parse the sources of Keras layers, without importing them: Keras requires a backend.
 
-A class that is exported as a layer is a row, as in raw data:
+A class that is exported as a layer is a row, as in raw data; so is a subclass of
+`Operation`, which a call of a function of `keras.ops` is, under the name `ops.CLASS`:
 
     {"bases": ["Layer"], "init": [["rate"], ["seed", "None"], ["**kwargs"]]}
 
@@ -12,7 +13,7 @@ The source text of its default follows an argument, after `*` if it is keyword-o
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from amanda_dictionaries_dev.keras.argument_kinds import parse_kinds
 
 _EXPORT = "keras_export"
 _LAYERS = "keras.layers."
+_OPERATION = "Operation"
 
 
 class LayerSource(NamedTuple):
@@ -45,6 +47,32 @@ def read_layers(folder: Path) -> Iterator[LayerSource]:
                     "kinds": parse_kinds(doc),
                 }
                 yield LayerSource(node.name, row, doc)
+
+
+def read_operations(sources: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The classes of operations in the sources of `keras.ops`, as rows by `ops.CLASS`.
+
+    Bases are names of rows, without those that are no operations.
+    """
+    classes: dict[str, ast.ClassDef] = {}
+    for source in sources:
+        found = (n for n in ast.parse(source).body if isinstance(n, ast.ClassDef))
+        classes |= {node.name: node for node in found}
+    bases = {
+        name: [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+        for name, node in classes.items()
+    }
+    operations: set[str] = {_OPERATION}
+    while more := {n for n, b in bases.items() if operations & {*b}} - operations:
+        operations |= more
+    return {
+        f"ops.{name}": {
+            "bases": [f"ops.{base}" for base in bases[name] if base in operations],
+            "init": _constructor_arguments(node),
+        }
+        for name, node in sorted(classes.items())
+        if name in operations and name != _OPERATION
+    }
 
 
 def read_classes(source: str) -> Iterator[tuple[str, dict[str, str]]]:

@@ -1,4 +1,4 @@
-"""Op definitions of Keras layers, from the rows of their classes.
+"""Op definitions of Keras layers and operations, from the rows of their classes.
 
 Attributes are the arguments of the constructor. The sources do not list the arguments
 of a layer's call, so inputs and outputs are `any`. The kind of an attribute is that of
@@ -13,6 +13,13 @@ from typing import Any
 
 from amanda.dictionary import Attr, OpDef, parse_signature
 
+_LAYER = "layer"
+_WRAPPERS = ("Wrapper", "TimeDistributed", "SpectralNormalization")
+"""Layers that call another one, their argument `layer`: the body of the op."""
+_SEVERAL = {
+    "RMSNormalization": ("axis",), "Rescaling": ("scale", "offset"),
+}  # fmt: skip
+"""Arguments that may also be lists, though docstrings name a single value."""
 _CALL = parse_signature("Layer(*inputs: any >= 0) -> (*outputs: any >= 0)")
 
 
@@ -22,13 +29,19 @@ def layer_definitions(
     """Definitions of all layers of a version."""
     for name, row in rows.items():
         arguments = find_constructor(row, rows)
-        kinds = _inherited_kinds(row, rows)
+        kinds = {
+            key: kind
+            for key, kind in _inherited_kinds(row, rows).items()
+            if key not in _SEVERAL.get(name, ())
+        }
         yield OpDef(
             name,
             _CALL.inputs,
             _CALL.outputs,
             tuple(
-                _attr(*arg, kind=kinds.get(arg[0], "any"))
+                Attr(arg[0], "graph")
+                if arg[0] == _LAYER and name in _WRAPPERS
+                else _attr(*arg, kind=kinds.get(arg[0], "any"))
                 for arg in arguments
                 if not arg[0].startswith("*")
             ),
@@ -45,8 +58,9 @@ def find_constructor(
     Bases that are not exported are unknown, and accept anything.
     """
     while row["init"] is None:
-        bases = [base.rpartition(".")[2] for base in row["bases"]]
-        above = [rows[base] for base in bases if base in rows]
+        above = _rows_of_bases(row, rows)
+        if "ops.Operation" in row["bases"]:
+            return ()
         if not above:
             return (("**kwargs",),)
         row = above[0]
@@ -54,15 +68,22 @@ def find_constructor(
     return found
 
 
+def _rows_of_bases(
+    row: Mapping[str, Any], rows: Mapping[str, Any]
+) -> list[Mapping[str, Any]]:
+    """The rows of the bases of a class, which sources may name with their module."""
+    names = [b if b in rows else b.rpartition(".")[2] for b in row["bases"]]
+    return [rows[name] for name in names if name in rows]
+
+
 def _inherited_kinds(
     row: Mapping[str, Any], rows: Mapping[str, Any]
 ) -> Mapping[str, str]:
     """Kinds of arguments from the docstrings of a class and its bases."""
-    above = [base.rpartition(".")[2] for base in row["bases"]]
     found: dict[str, str] = {}
-    for base in reversed(above):
-        if base in rows and rows[base] is not row:
-            found |= _inherited_kinds(rows[base], rows)
+    for base in reversed(_rows_of_bases(row, rows)):
+        if base is not row:
+            found |= _inherited_kinds(base, rows)
     found |= row.get("kinds", {})
     return found
 

@@ -12,8 +12,8 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from amanda.errors import FormatError, LimitError
-from amanda.formatkit import decode_varint
+from amanda.errors import AmandaError, FormatError, LimitError
+from amanda.formatkit import decode_varint, file_errors
 from amanda.tensors import FileMap, Tensor, check_shape, packed_size
 from amanda.types import DType
 from amanda_tf.checkpoints.crc import crc_of, expect_crc, mask_crc
@@ -55,8 +55,13 @@ class Bundle(Mapping[str, Tensor]):
         self._entries: dict[str, dict[str, Any]] = {}
         self._slices: dict[bytes, dict[str, Any]] = {}
         self._shards = 0
-        for key, value in Table.open(self.index):
-            self._read_row(key, value)
+        with file_errors(self.index):
+            for key, value in Table.open(self.index):
+                try:
+                    self._read_row(key, value)
+                except AmandaError as error:
+                    error.who = error.who or f"the entry {key!r}"
+                    raise
         if not self._shards:
             raise FormatError("a bundle without a header", who=self.index)
 
