@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import onnx
 import pytest
@@ -9,6 +11,8 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import amanda
+from amanda.types import TensorType
+from amanda_std import ops, trace
 
 NAN, INF = np.nan, np.inf
 X = np.array([[NAN, INF, -INF, 3.4e38, -0.0, 0.25]], "float32")
@@ -45,3 +49,20 @@ def test_special_values(name, backend):
         expected = ReferenceEvaluator(model).run(None, feeds)[0]
     found = next(iter(amanda.run(amanda.load(model), feeds, backend=backend).values()))
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("axes", "keepdims"), [(None, False), ([0], True), ([1], True)]
+)
+def test_means_of_nothing(axes, keepdims):
+    """NaN, as of numpy, also in onnxruntime, whose ReduceMean gives 0."""
+    pytest.importorskip("amanda_onnxruntime", reason="needs onnxruntime")
+    x = np.zeros((0, 2), "float32")
+    graph = trace(
+        lambda x: ops.mean(x, axes, keepdims=keepdims), [TensorType("float32", [0, 2])]
+    )
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = x.mean(None if axes is None else tuple(axes), keepdims=keepdims)
+    (found,) = amanda.run(graph, [x], backend="onnxruntime").values()
+    np.testing.assert_array_equal(found, expected, strict=True)

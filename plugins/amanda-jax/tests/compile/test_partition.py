@@ -254,6 +254,23 @@ MIXED_GRAPH = graph_of(_mixed, "float32[n, 5]", "int64[2]")
 MIXED = amanda.compile(MIXED_GRAPH, "jax")
 
 
+def test_parts_of_constants_whose_sizes_data_decides():
+    """What Python computes is not copied into programs, also where it is constant."""
+
+    def function(x, numbers, mask):
+        at = ops.compress(numbers, mask, axis=0)
+        size = ops.reshape(ops.max(at) + np.int64(1), [1])
+        zeros = ops.full(ops.concat(size, ops.shape_of(x)), ops.number_like(x, value=0))
+        return ops.scatter_nd(zeros, ops.expand_dims(at, [1]), ops.stack(x, x * 2.0))
+
+    graph = graph_of(function, "float32[4]", "int64[3]", "bool[3]")
+    for value in (np.array([True, False, True]), np.arange(3)):
+        constant = graph.constant(value).output
+        graph.replace_uses(graph.parameters[-1], constant)
+        graph.remove_parameter(len(graph.parameters) - 1)
+    expect_numpy(amanda.compile(graph, "jax"), graph, ramp(4))
+
+
 def test_what_jax_has_not_runs_on_numpy_where_that_is_allowed():
     graph = graph_of(lambda x: ops.tanh(ops.j0(ops.exp(x))) + 1.0, "float32[n]")
     compiled = amanda.compile(graph, "jax", fallback="numpy")

@@ -121,7 +121,7 @@ class PartitionedCode(CompiledCode):
         parts = partition(
             graph,
             lambda op: PYTHON if op in unsupported else blocks.get(op, XLA),
-            copied=static.is_free,
+            copied=lambda op: static.is_free(op) and op not in unsupported,
             later=later,
         )
         self._put = build.weights.put

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from amanda.graph import OutputPort
 from amanda.mapping import Decline
-from amanda.types import bool_, int32
+from amanda.tensors import Tensor
+from amanda.types import TensorType, bool_, int32
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.operands import int64_tensor, opset_of
 from amanda_std.mappings import static_value
@@ -38,6 +41,18 @@ def _reduce(o: Any, type: str, first: int, x: Any, axes: Any, keepdims: bool) ->
     return o.op(type, x, axes=known, keepdims=keep)
 
 
+def write_mean(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
+    """Of no elements nan, where runtimes return 0."""
+    type, known = x.type, None if axes is None else static_value(axes)
+    if isinstance(type, TensorType) and type.shape.has_rank and known != []:
+        dims = type.shape.dims
+        reduced = dims if known is None else [dims[i] for i in known]
+        if any(isinstance(dim, int) and dim == 0 for dim in reduced):
+            total = _reduce(o, "ReduceSum", 13, x, axes, keepdims)
+            return o.Div(total, Tensor.of(np.zeros((), type.dtype.numpy)))
+    return _reduce(o, "ReduceMean", 18, x, axes, keepdims)
+
+
 def write_any(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
     """Before opset 20 a sum, which is 0 where no element is true."""
     if opset_of(o) >= 20:
@@ -56,7 +71,7 @@ def write_all(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> An
 
 WRITE: dict[str, Any] = {
     "sum": _writer("ReduceSum", 13),
-    "mean": _writer("ReduceMean", 18),
+    "mean": write_mean,
     "max": _writer("ReduceMax", 18),
     "min": _writer("ReduceMin", 18),
     "prod": _writer("ReduceProd", 18),
