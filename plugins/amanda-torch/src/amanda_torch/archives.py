@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import amanda
@@ -10,13 +11,15 @@ from amanda.dictionary import Dictionary
 from amanda.errors import FormatError, UsageError
 from amanda.formatkit import Archive, MessageFile
 from amanda.graph import Graph
-from amanda_torch.payloads import NO_PAYLOADS, Payloads, member_tensor, read_payloads
+from amanda.tensors import Tensor
+from amanda_torch.payloads import Payload, Payloads, member_tensor, read_payloads
 from amanda_torch.reader import read_program
 from amanda_torch.records import PROGRAM_RECORDS
 
-__all__ = ["DEFAULT_MODEL", "MEMBERS", "Members", "read_archive"]
+__all__ = ["DEFAULT_MODEL", "MEMBERS", "NO_TENSORS", "Members", "read_archive"]
 
 DEFAULT_MODEL: Final = "model"
+NO_TENSORS: Final[Mapping[str, Tensor]] = MappingProxyType({})
 
 
 class Members(NamedTuple):
@@ -32,15 +35,17 @@ class Members(NamedTuple):
 
 
 MEMBERS: Final = Members()
-_WRITTEN: Final = frozenset([
-    "archive_format", "archive_version", "byteorder", ".data/version",
-    ".data/serialization_id",
-])  # fmt: skip
-"""Members that every archive has, and the writer writes."""
+_OLD_PROGRAM: Final = "serialized_exported_program.json"
+_OLD_WEIGHTS: Final = "serialized_state_dict.pt"
+"""Members of PyTorch 2.1 to 2.7."""
 _REFUSED: Final = {
     "data/aotinductor/": (
         "this is a model that AOTInductor compiled, without its graph",
         "save the exported program: torch.export.save(program, path)",
+    ),
+    "constants.pkl": (
+        "this is TorchScript, which PyTorch reads: it needs example inputs",
+        "amanda.load(path, args=[...]), with PyTorch installed",
     ),
     "data.pkl": (
         "this is a pickle of PyTorch, which is never opened",
@@ -49,18 +54,30 @@ _REFUSED: Final = {
 }  # fmt: skip
 
 
-def read_archive(file: MessageFile, model: str | None, version: str | None) -> Graph:
-    """The graph of a model in an archive, whose weights stay in the file."""
+def read_archive(
+    file: MessageFile, model: str | None, version: str | None,
+    given: Mapping[str, Tensor] = NO_TENSORS,
+) -> Graph:  # fmt: skip
+    """The graph of a model in an archive, whose weights stay in the file.
+
+    `given` are tensors by name, in the place of those of the archive.
+    """
     archive = Archive(file)
     names = [name for name in archive.members if not name.endswith("/")]
     root = _root_folder(names)
     inside = {name.removeprefix(root): name for name in names}
-    chosen = _choose_model(inside, model)
-    program = _expect_program(archive.read_json(root + MEMBERS.program.format(chosen)))
-    weights = _payloads(archive, root, MEMBERS.weights, MEMBERS.weights_table, chosen)
-    constants = _payloads(
-        archive, root, MEMBERS.constants, MEMBERS.constants_table, chosen
-    )
+    is_old = _OLD_PROGRAM in inside
+    chosen = DEFAULT_MODEL if is_old else _choose_model(inside, model)
+    name = _OLD_PROGRAM if is_old else MEMBERS.program.format(chosen)
+    program = _expect_program(archive.read_json(root + name))
+    tables = [
+        _payloads(archive, root, chosen, folder, table, given)
+        for folder, table in (
+            (MEMBERS.weights, MEMBERS.weights_table),
+            (MEMBERS.constants, MEMBERS.constants_table),
+        )
+    ]  # fmt: skip
+    weights, constants = tables
     graph = read_program(program, dictionary_of(program, version), weights, constants)
     used = {op.attrs["target"] for op in graph if op.type == "get_attr"}
     rest = {
@@ -109,9 +126,7 @@ def _choose_model(inside: Mapping[str, str], wanted: str | None) -> str:
 def _refuse(inside: Mapping[str, str]) -> None:
     for part, (message, hint) in _REFUSED.items():
         if any(name.startswith(part) for name in inside):
-            raise FormatError(
-                message, expected="an exported program (models/NAME.json)", hint=hint
-            )
+            raise FormatError(message, expected="an exported program", hint=hint)
     raise FormatError(
         "the archive has no exported program",
         expected="models/NAME.json", got=", ".join(sorted(inside)[:6]),
@@ -120,19 +135,37 @@ def _refuse(inside: Mapping[str, str]) -> None:
 
 
 def _payloads(
-    archive: Archive, root: str, folder: str, table: str, model: str
-) -> Payloads:
-    """The tensors of a table; none if the archive has none."""
+    archive: Archive, root: str, model: str, folder: str, table: str,
+    given: Mapping[str, Tensor],
+) -> Payloads:  # fmt: skip
+    """The tensors of a table; those that are given, if the archive has a pickle."""
     name = root + table.format(model)
     if name in archive.members:
-        return read_payloads(archive, root + folder, name)
-    if f"{root}{folder}{model}.pt" in archive.members:
+        found = read_payloads(archive, root + folder, name)
+        changed = {
+            key: Payload(_expect_type(key, each.tensor, given[key]), {}, each.is_param)
+            for key, each in found.items() if key in given
+        }  # fmt: skip
+        return {**found, **changed}
+    pickles = [f"{root}{folder}{model}.pt", root + _OLD_WEIGHTS]
+    if given or not any(pickle in archive.members for pickle in pickles):
+        return {key: Payload(value, {}, True) for key, value in given.items()}
+    raise FormatError(
+        "the weights of this file are a pickle, which is never opened",
+        who=next(pickle for pickle in pickles if pickle in archive.members),
+        hint="save it again with PyTorch 2.9 or newer; or save its weights with "
+        "safetensors.torch.save_file, and load it with weights=FILE",
+    )
+
+
+def _expect_type(name: str, old: Tensor | None, new: Tensor) -> Tensor:
+    if old is not None and (old.dtype, old.shape) != (new.dtype, new.shape):
         raise FormatError(
-            "the weights of this file are a pickle, which is never opened",
-            who=f"{root}{folder}{model}.pt",
-            hint="load it with PyTorch 2.9 or newer, and save it again",
-        )
-    return NO_PAYLOADS
+            "a weight has another type than the program", who=name,
+            expected=f"{old.dtype}{list(old.shape)}",
+            got=f"{new.dtype}{list(new.shape)}",
+        )  # fmt: skip
+    return new
 
 
 def _expect_program(program: Any) -> Mapping[str, Any]:

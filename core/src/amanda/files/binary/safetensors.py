@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from amanda.errors import FormatError, LimitError
+from amanda.tensors import FileMap, Tensor
 
-__all__ = ["BITS", "StoredWeight", "encode_header", "parse_header", "stored_type"]
+__all__ = [
+    "BITS", "StoredWeight", "encode_header", "parse_header", "read_safetensors",
+    "stored_type",
+]  # fmt: skip
 
 ALIGNMENT: Final = 64
 _MOST_HEADER = 100_000_000  # the limit of the safetensors library
@@ -102,6 +107,20 @@ def _alignment(size: int) -> int:
 
 
 # -- reading ---------------------------------------------------------------------
+
+
+def read_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """The tensors of a file by name; their elements stay in it."""
+    file = FileMap.read(path)
+    entries, base = parse_header(file.view())
+    names = {stored: name for name, stored in _NAMES.items()}
+    found = {}
+    for key, entry in entries.items():
+        if entry.dtype not in names:
+            _bad(f"{key!r} has the unknown dtype {entry.dtype}", "its header")
+        start = base + entry.start
+        found[key] = Tensor.from_file(file, names[entry.dtype], entry.shape, start)
+    return found
 
 
 def parse_header(
