@@ -50,6 +50,7 @@ _MODULES = (
     _Module("graph_files", ("onnx", "amanda_onnx", "amanda_std")),
     _Module("tensorflow_files", ("google.protobuf", "amanda_tf")),
     _Module("saved_model_files", ("google.protobuf", "amanda_tf")),
+    _Module("keras_files", ("h5py", "amanda_keras")),
     _Module("rule_files", ()),
     _Module("array_files", ()),
     _Module("nd4j_files", ("amanda_nd4j",)),
