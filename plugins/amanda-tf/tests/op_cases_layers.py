@@ -338,6 +338,11 @@ def by_key(op: str, *more: Any, **attrs: Any) -> Any:
     return program(op, build)
 
 
+def gamma_by_key(apply: Any, alpha: Any) -> Any:
+    given = apply("StatelessRandomGetKeyCounterAlg", SEED)
+    return apply("StatelessRandomGammaV3", [3, 2], *given, alpha)
+
+
 def shuffled(apply: Any, x: Any) -> Any:
     key, counter, algorithm = apply("StatelessRandomGetKeyCounterAlg", SEED)
     return apply("StatelessShuffle", x, key, counter, algorithm)
@@ -345,6 +350,20 @@ def shuffled(apply: Any, x: Any) -> Any:
 
 RANDOM = [
     program("StatelessShuffle", shuffled, r(7, 2)),
+    case("RandomGamma", [3, 2], i(0.25, 1.0, 3.0, dtype="float32"), seed=5, seed2=6),
+    case("RandomGamma", [4], i(0.5, 9.0, dtype="float16"), seed=1, seed2=2),
+    case("RandomPoissonV2", [9], i(0.5, 4.0, 30.0, dtype="float64"), seed=5, seed2=6),
+    case("RandomPoissonV2", [2], i(7.0, 300.0, dtype="float32"), seed=3, dtype="int32"),
+    case("RandomPoissonV2", [0, 2], i(7.0, 300.0, dtype="float32"), seed=3),
+    case("StatelessRandomGammaV2", [3, 2], SEED, i(0.5, 2.0, dtype="float32")),
+    case(
+        "StatelessRandomPoisson",
+        [5, 2],
+        SEED,
+        i(3.0, 50.0, dtype="float32"),
+        dtype="int64",
+    ),
+    program("StatelessRandomGammaV3", gamma_by_key, i(0.5, 2.0, dtype="float32")),
     *(
         case(op, [3, 5], SEED)
         for op in (

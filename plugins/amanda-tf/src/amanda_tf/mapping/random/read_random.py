@@ -24,10 +24,10 @@ from amanda_std.mappings import (
     required_integer,
 )
 
-__all__ = ["READ"]
+__all__ = ["READ", "explicit_key", "key_of", "stateless_key"]
 
 
-def _key(o: Any, seed: int, seed2: int) -> dict[str, Any]:
+def key_of(o: Any, seed: int, seed2: int) -> dict[str, Any]:
     """The key of a Philox stream, or of one without a seed."""
     if seed == seed2 == 0:
         name = o.source.name or ""
@@ -44,7 +44,7 @@ def _shape(o: Any, shape: Any) -> Any:
 
 def _distribution(op: Callable[..., Any]) -> Callable[..., Any]:
     def read(o: Any, shape: Any, *, seed: int = 0, seed2: int = 0, dtype: Any) -> Any:
-        return op(shape=_shape(o, shape), dtype=dtype, **_key(o, seed, seed2))
+        return op(shape=_shape(o, shape), dtype=dtype, **key_of(o, seed, seed2))
 
     return read
 
@@ -58,17 +58,17 @@ def read_random_uniform_int(
         ends = [ops.astype(v, dtype="int64") for v in (low, high)]
     return ops.random_integers(
         shape=_shape(o, shape), low=ends[0], high=ends[1], dtype=low.dtype,
-        **_key(o, seed, seed2),
+        **key_of(o, seed, seed2),
     )  # fmt: skip
 
 
 def read_random_shuffle(o: Any, x: Any, *, seed: int = 0, seed2: int = 0) -> Any:
-    return _shuffle(o.side.value(x), _key(o, seed, seed2))
+    return _shuffle(o.side.value(x), key_of(o, seed, seed2))
 
 
 def read_stateless_shuffle(x: Any, key: Any, counter: Any, alg: Any) -> Any:
     """Rows in the order that a Philox stream gives."""
-    return _shuffle(x, _philox(key, counter, alg))
+    return _shuffle(x, explicit_key(key, counter, alg))
 
 
 def _shuffle(x: Any, given: dict[str, Any]) -> Any:
@@ -94,21 +94,36 @@ def read_multinomial(
     o: Any, logits: Any, count: Any, *, seed: int = 0, seed2: int = 0,
     output_dtype: Any = None,
 ) -> Any:  # fmt: skip
-    """Samples of each row's categorical distribution, by the Gumbel trick."""
-    logits = o.side.value(logits)
+    """Samples of each row's categorical distribution."""
     number = required_integer(o.side.value(count), "num_samples")
-    given = _key(o, seed, seed2)
-    found = ops.random_categorical(
-        given["key"], cast_to(logits, "float32"), (number,),
-        generator=given["generator"],
-    )  # fmt: skip
-    return cast_to(ops.transpose(found, perm=(1, 0)), output_dtype or "int64")
+    found = _categorical(o.side.value(logits), number, key_of(o, seed, seed2))
+    return cast_to(found, output_dtype or "int64")
+
+
+def _categorical(logits: Any, number: int, given: dict[str, Any]) -> Any:
+    """Philox: the first class whose cumulative probability is above a uniform number,
+    as TensorFlow; else by the Gumbel trick."""
+    rows = logits.shape[0]
+    if given["generator"] == "threefry" or not isinstance(rows, int):
+        key, narrow = given["key"], cast_to(logits, "float32")
+        found = ops.random_categorical(
+            key, narrow, (number,), generator=given["generator"]
+        )
+        return ops.transpose(found, perm=(1, 0))
+    wide = ops.astype(logits, dtype="float64")
+    shares = ops.exp(wide - ops.max(wide, [1], keepdims=True))
+    ends = ops.cumulative_sum(shares, 1)
+    uniform = ops.random_uniform(shape=(rows * number,), dtype="float64", **given)
+    total = ops.slice_(ops.expand_dims(ends, [1]), [-1], [2**31], [2])
+    goal = ops.reshape(uniform, [rows, number, 1]) * total
+    passed = ops.less_equal(ops.expand_dims(ends, [1]), goal)
+    return ops.sum(ops.astype(passed, dtype="int64"), [2])
 
 
 # -- stateless -------------------------------------------------------------------------
 
 
-def _stateless_key(seed: Any) -> dict[str, Any]:
+def stateless_key(seed: Any) -> dict[str, Any]:
     return {"key": ops.random_key(seed, generator="philox"), "generator": "philox"}
 
 
@@ -117,7 +132,7 @@ def _stateless(op: Callable[..., Any]) -> Callable[..., Any]:
         return op(
             shape=known_or_value(shape),
             dtype=dtype or "float32",
-            **_stateless_key(seed),
+            **stateless_key(seed),
         )
 
     return read
@@ -129,11 +144,11 @@ def read_stateless_uniform_int(shape: Any, seed: Any, low: Any, high: Any) -> An
         ends = [ops.astype(v, dtype="int64") for v in (low, high)]
     return ops.random_integers(
         shape=known_or_value(shape), low=ends[0], high=ends[1], dtype=low.dtype,
-        **_stateless_key(seed),
+        **stateless_key(seed),
     )  # fmt: skip
 
 
-def _philox(key: Any, counter: Any, algorithm: Any) -> dict[str, Any]:
+def explicit_key(key: Any, counter: Any, algorithm: Any) -> dict[str, Any]:
     """The words of a key and a counter of 64-bit integers."""
     expect(known_scalar(algorithm) in (1, 3), "an algorithm other than Philox")
     words = []
@@ -151,7 +166,7 @@ def _stateless_v2(op: Callable[..., Any]) -> Callable[..., Any]:
     def read(shape: Any, key: Any, counter: Any, alg: Any, *, dtype: Any = None) -> Any:
         return op(
             shape=known_or_value(shape), dtype=dtype or "float32",
-            **_philox(key, counter, alg),
+            **explicit_key(key, counter, alg),
         )  # fmt: skip
 
     return read
@@ -163,7 +178,7 @@ def read_stateless_uniform_int_v2(
     ends = [required_content(low, "minval"), required_content(high, "maxval")]
     return ops.random_integers(
         shape=known_or_value(shape), low=ends[0], high=ends[1], dtype=low.dtype,
-        **_philox(key, counter, alg),
+        **explicit_key(key, counter, alg),
     )  # fmt: skip
 
 
@@ -182,13 +197,13 @@ def read_stateless_key_counter_alg(seed: Any) -> Any:
 
 
 def read_stateless_full_int(shape: Any, seed: Any, *, dtype: Any = None) -> Any:
-    return _full_int(shape, dtype, _stateless_key(seed))
+    return _full_int(shape, dtype, stateless_key(seed))
 
 
 def read_stateless_full_int_v2(
     shape: Any, key: Any, counter: Any, alg: Any, *, dtype: Any = None
 ) -> Any:
-    return _full_int(shape, dtype, _philox(key, counter, alg))
+    return _full_int(shape, dtype, explicit_key(key, counter, alg))
 
 
 def _full_int(shape: Any, dtype: Any, key: dict[str, Any]) -> Any:
@@ -203,11 +218,8 @@ def read_stateless_multinomial(
     logits: Any, count: Any, seed: Any, *, output_dtype: Any = None
 ) -> Any:
     number = required_integer(count, "num_samples")
-    given = _stateless_key(seed)
-    found = ops.random_categorical(
-        given["key"], cast_to(logits, "float32"), (number,), generator="philox"
-    )
-    return cast_to(ops.transpose(found, perm=(1, 0)), output_dtype or "int64")
+    found = _categorical(logits, number, stateless_key(seed))
+    return cast_to(found, output_dtype or "int64")
 
 
 def read_stateless_alg() -> Any:
@@ -215,7 +227,7 @@ def read_stateless_alg() -> Any:
 
 
 def read_non_deterministic_ints(o: Any, shape: Any, *, dtype: Any = None) -> Any:
-    return _full_int(o.side.value(shape), dtype or "int64", _key(o, 0, 0))
+    return _full_int(o.side.value(shape), dtype or "int64", key_of(o, 0, 0))
 
 
 READ: dict[str, Any] = {
