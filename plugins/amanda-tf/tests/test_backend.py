@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import amanda
-from amanda.errors import AmandaError
+from amanda.errors import AmandaError, BackendError, UsageError
+from amanda.graph import VALUE_NOTE
 from amanda.testing import BackendSample, BackendSuite
+from amanda.types import Shape
 from amanda_std import ops, trace
 from amanda_std.backends import op_samples
 
@@ -107,6 +109,62 @@ def test_graphs_with_bodies_of_the_same_name_share_a_process():
         while expected.sum() < 50:
             expected = expected * factor
         np.testing.assert_allclose(got, expected)
+
+
+def placeholder_graph(default):
+    """x * d, with placeholders as ops: d need not be fed. A variable counts calls."""
+    graph = amanda.Graph("amanda/tensorflow/2.21.0")
+    floats = {"dtype": amanda.DType("float32")}
+    x = graph.add("Placeholder", [], {**floats, "shape": Shape([2])}, name="x")
+    three = graph.constant(np.float32(default)).output
+    d = graph.add("PlaceholderWithDefault", [three], {"shape": Shape([])}, name="d")
+    graph.add("Mul", [x.output, d.output], {}, name="y")
+    return graph
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "tensorflow:cpu", "numpy"])
+def test_placeholders_are_inputs(backend):
+    x = np.array([1, 2], "f")
+    for default in (3, 4):  # graphs that differ in a default alone
+        run = amanda.compile(placeholder_graph(default), backend)
+        assert [slot.key for slot in run.inputs] == ["x", "d"]
+        np.testing.assert_array_equal(run({"x": x})["y"], x * default)
+        np.testing.assert_array_equal(run({"d": np.float32(5), "x": x})["y"], x * 5)
+        with pytest.raises(UsageError, match="no feed for 'x'"):
+            run({"d": np.float32(5)})
+    graph = placeholder_graph(3)
+    found = amanda.run(graph, {"x": x}, targets=["y", "d"], backend=backend)
+    np.testing.assert_array_equal(found["y"], x * 3)
+    assert found["d"] == 3
+    assert len(graph) == 4  # the graph of the caller keeps its ops
+
+
+def test_devices_are_chosen_by_name():
+    graph = placeholder_graph(3)
+    run = amanda.compile(graph, "tensorflow", device="cpu")
+    assert run.device == "cpu"
+    with pytest.raises(BackendError, match="no device 'gpu:99'"):
+        amanda.compile(graph, "tensorflow:gpu:99")
+
+
+def test_variables_keep_their_values_between_calls():
+    graph = amanda.Graph("amanda/tensorflow/2.21.0")
+    floats = {"dtype": amanda.DType("float32")}
+    handle = graph.add("VarHandleOp", [], {**floats, "shape": Shape([]),
+                                           "shared_name": "v"}, name="v")  # fmt: skip
+    handle.attrs[VALUE_NOTE] = amanda.Tensor.of(np.float32(10))
+    x = graph.add("Placeholder", [], {**floats, "shape": Shape([])}, name="x")
+    add = graph.add("AssignAddVariableOp", [handle.output, x.output], {}, outputs=0)
+    read = graph.add("ReadVariableOp", [handle.output], floats, name="now")
+    graph.control(add, read)
+    run = amanda.compile(graph, "tensorflow")
+    values = [float(run({"x": np.float32(n)})["now"]) for n in (1, 2)]
+    assert values == [11, 13]
+    assert run.state["v"] == 13
+    run.state["v"] = np.float32(0)
+    assert run({"x": np.float32(5)})["now"] == 5
+    run.state.reset()
+    assert run({"x": np.float32(5)})["now"] == 15
 
 
 def _as_list(results):

@@ -308,7 +308,9 @@ def _convert_for_backend(graph: Graph, made: GuardedBackend, host: Host) -> Grap
     graph = expand_frontend_ops(graph, host, made.takes)
     route = find_route_to_backend(graph, made, host)
     is_there = route.source == route.target and not route.steps
-    return graph if is_there else convert_along(graph, route, False, host, stable=True)
+    if is_there:
+        return made.prepare(graph)
+    return convert_along(graph, route, False, host, stable=True)
 
 
 def copy_for_backend(

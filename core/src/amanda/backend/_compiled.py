@@ -20,6 +20,7 @@ from amanda.backend._results import copy_if_shared, copy_into_out, expect_out
 from amanda.backend._targets import fed_parameter, parameter_key
 from amanda.current_host import NamedPlugin, Plugin, PluginCall
 from amanda.errors import BackendError, PluginBrokenError, UsageError
+from amanda.graph import VALUE_NOTE
 from amanda.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -73,11 +74,18 @@ class Compiled:
         self.executable = executable
         self.digest = graph.digest()
         """The structure hash of the graph that was compiled."""
-        self.inputs = _make_slots((port.name, port.type) for port in graph.parameters)
+        self.inputs = _make_slots(
+            (
+                port.name,
+                port.type,
+                port.attrs.get(VALUE_NOTE) if port.has_attrs else None,
+            )
+            for port in graph.parameters
+        )
         _expect_distinct(self.inputs)
         results = zip(graph.outputs, graph.results, strict=True)
         self.outputs = _make_slots(
-            (port.name, value.type if value is not None else None)
+            (port.name, value.type if value is not None else None, None)
             for port, value in results
         )
         self._feeds = Feeds(self.inputs, self._feed_key)
@@ -329,9 +337,9 @@ def _mapped_files(graph: Graph) -> set[MappedFile]:
 
 
 def _make_slots(
-    ports: Iterable[tuple[str | None, Type | None]],
+    ports: Iterable[tuple[str | None, Type | None, Tensor | None]],
 ) -> tuple[FeedSlot, ...]:
     return tuple(
-        FeedSlot(i if name is None else name, type_)
-        for i, (name, type_) in enumerate(ports)
+        FeedSlot(i if name is None else name, type_, default)
+        for i, (name, type_, default) in enumerate(ports)
     )

@@ -44,7 +44,8 @@ class Feeds:
     """The inputs of a compiled graph. Thread-safe."""
 
     __slots__ = (
-        "_by_key", "_count", "_forms", "_key_of", "_key_set", "_keys", "slots",
+        "_by_key", "_count", "_defaults", "_forms", "_key_of", "_key_set", "_keys",
+        "slots",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +57,11 @@ class Feeds:
         self._keys = tuple(slot.key for slot in slots)
         self._key_set = frozenset(self._keys)
         self._count = len(self._keys)
+        self._defaults = {
+            slot.key: slot.default.numpy()
+            for slot in self.slots
+            if slot.default is not None
+        }
         self._by_key: Callable[[Any], tuple[Any, ...]] = (
             itemgetter(*self._keys)
             if self._count > 1
@@ -100,7 +106,7 @@ class Feeds:
             return False
 
     def _looked_at(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Key, Any]:
-        given = self._bind_in_order(feeds)
+        given = {**self._defaults, **self._bind_in_order(feeds)}
         problems = list(_unknown_feeds(given, self._keys))
         problems += [f"no feed for {key!r}" for key in self._keys if key not in given]
         in_order = len(given) == self._count and not problems

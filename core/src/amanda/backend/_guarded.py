@@ -75,6 +75,14 @@ class GuardedBackend:
             answer: object = self.backend.takes(op)
         return answer if isinstance(answer, str) else answer is True
 
+    def prepare(self, graph: Graph) -> Graph:
+        """A graph in the backend's namespace as it can be compiled."""
+        prepare: Any = getattr(self.backend, "prepare", None)
+        if prepare is None:
+            return graph
+        with self.calling("preparing a graph", BackendError):
+            return prepare(graph)  # type: ignore[no-any-return]
+
     def compile(
         self, graph: Graph, device: str | None, options: Mapping[str, Any]
     ) -> Executable:

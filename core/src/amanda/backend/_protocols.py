@@ -10,6 +10,7 @@ from amanda.errors import NamespaceError
 
 if TYPE_CHECKING:
     from amanda.graph import Graph, Op
+    from amanda.tensors import Tensor
     from amanda.types import Type
 
 Key = str | int
@@ -56,6 +57,9 @@ class Backend(Protocol):
     `implementations(definition)` returns an `Implementation` for each dtype for which
     ops of this definition have one of their own, for `amanda ops --backend`. With an
     attribute `compiles_seed` that is true, the seed of random numbers is an option.
+    One named `prepare(graph)` returns a graph that is in the namespace of the backend
+    already as it can be compiled: itself, or a copy with the inputs and results that
+    its ops stand for.
     """
 
     name: str
@@ -80,6 +84,8 @@ class FeedSlot(NamedTuple):
 
     key: Key
     type: Type | None
+    default: Tensor | None = None
+    """The feed of an input that is not fed, if it has one."""
 
     def __str__(self) -> str:
         return f"{self.key}: {self.type}" if self.type is not None else str(self.key)

@@ -55,6 +55,25 @@ class Backend:
         short = ["cpu" if name == "cpu:0" else name for name in names]
         return sorted(short, key=lambda name: not name.startswith("gpu"))
 
+    def prepare(self, graph: Graph) -> Graph:
+        """With inputs in place of placeholder ops, and results: what no op uses."""
+        from amanda import namespace
+        from amanda_tf.derived_attributes import add_derived_attributes
+        from amanda_tf.loading.interface import add_results
+        from amanda_tf.mapping.placeholders import (
+            PLACEHOLDERS,
+            placeholders_to_parameters,
+        )
+
+        if graph.results and not any(op.type in PLACEHOLDERS for op in graph):
+            return graph
+        copy = graph.clone()
+        add_results(copy)
+        placeholders_to_parameters(copy)
+        dictionary: Any = namespace(graph.namespace or "tensorflow")
+        add_derived_attributes(copy, dictionary)
+        return copy
+
     def takes(self, op: Op) -> Literal[True] | str:
         """True, or why the op is not supported."""
         if isinstance(op, Graph):

@@ -65,7 +65,7 @@ def read_feeds(
             f"the model has no input {unknown[0]!r}",
             expected=f"one of {', '.join(map(str, keys))}" if keys else "no feeds",
         )
-    missing = [key for key in keys if key not in found]
+    missing = [key for key in keys if key not in found and not _has_default(keys[key])]
     if missing and random is None:
         raise UsageError(
             f"there is no feed for {', '.join(map(str, missing))}",
@@ -74,7 +74,13 @@ def read_feeds(
     random_array = _random_arrays(random)
     for key in missing:
         found[key] = random_array(keys[key], sizes)
-    return {key: found[key] for key in keys}
+    return {key: found[key] for key in keys if key in found}
+
+
+def _has_default(port: Parameter) -> bool:
+    from amanda.graph import VALUE_NOTE
+
+    return port.has_attrs and VALUE_NOTE in port.attrs
 
 
 def _key(port: Parameter) -> str | int:
