@@ -81,6 +81,7 @@ class TensorFlowExecutable:
         for i, port in enumerate(copy.parameters):
             port.name = f"amanda_input_{i}"
         forget_files(copy)
+        drop_colocations(copy)  # with the names that placeholders had
         names = [port.name for port in copy.parameters]
         labels = node_names(copy, results=True)
         handles = {

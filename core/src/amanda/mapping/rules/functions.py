@@ -116,8 +116,9 @@ class Builder:
         }
         args = tuple(map(convert_value, args))
         made = self.side.build(
-            self.graph, type, args, given, outputs=count or 1, bodies=bodies or None
-        )
+            self.graph, type, args, given, outputs=1 if count is None else count,
+            bodies=bodies or None,
+        )  # fmt: skip
         return made[0] if len(made) == 1 else made
 
     def __getattr__(self, type: str) -> Callable[..., Any]:

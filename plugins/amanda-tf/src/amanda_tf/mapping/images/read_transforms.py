@@ -92,7 +92,8 @@ def read_scale_and_translate(
         for i in range(2)
     )
     wide = cast_to(x, "float32")
-    return ops.einsum(rows, wide, columns, equation="ah,nhwc,bw->nabc")
+    tall = ops.einsum(rows, wide, equation="ah,nhwc->nawc")
+    return ops.einsum(tall, columns, equation="nawc,bw->nabc")
 
 
 def _reflect(at: Any, size: int) -> Any:

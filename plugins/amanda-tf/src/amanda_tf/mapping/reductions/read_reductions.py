@@ -101,7 +101,8 @@ def read_dense_bincount(
 ) -> Any:
     """Counts of a vector, or of each row of a matrix."""
     known = known_scalar(size)
-    values = ops.arange(0, ops.reshape(size, []) if known is None else int(known))
+    limit = ops.reshape(ops.astype(size, dtype="int64"), [])
+    values = ops.arange(0, limit if known is None else int(known))
     empty = weights.type.shape.is_static and 0 in weights.type.shape.dims
     hits = ops.equal(ops.expand_dims(ops.astype(x, dtype="int64"), [-1]), values)
     if binary_output:
