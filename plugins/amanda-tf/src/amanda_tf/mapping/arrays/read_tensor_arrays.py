@@ -39,6 +39,7 @@ def read_tensor_array(
 
 
 def read_write(handle: Any, at: Any, value: Any, flow: Any, *, context: Any) -> Any:
+    """TensorArrayWriteV3 to one element of the stacked array."""
     del handle
     source = context.source.inputs[0]
     grows = source is not None and bool(source.op.attrs.get("dynamic_size"))
@@ -46,6 +47,7 @@ def read_write(handle: Any, at: Any, value: Any, flow: Any, *, context: Any) -> 
 
 
 def read_read(handle: Any, at: Any, flow: Any, *, dtype: Any) -> Any:
+    """TensorArrayReadV3 to `gather` of one element."""
     del handle, dtype
     return read_element(flow, at)
 
@@ -53,16 +55,19 @@ def read_read(handle: Any, at: Any, flow: Any, *, dtype: Any) -> Any:
 def read_gather(
     handle: Any, indices: Any, flow: Any, *, dtype: Any, element_shape: Any = None
 ) -> Any:
+    """TensorArrayGatherV3 to `gather`."""
     del handle, dtype, element_shape
     return gather_elements(flow, indices)
 
 
 def read_scatter(handle: Any, indices: Any, values: Any, flow: Any) -> Any:
+    """TensorArrayScatterV3 to elements of the stacked array."""
     del handle
     return scatter_elements(flow, indices, values)
 
 
 def read_size(handle: Any, flow: Any) -> Any:
+    """TensorArraySizeV3 to the first dim of the stacked array."""
     del handle
     return cast_to(array_length(flow), "int32")
 
@@ -70,16 +75,19 @@ def read_size(handle: Any, flow: Any) -> Any:
 def read_concat(
     handle: Any, flow: Any, *, dtype: Any, element_shape_except0: Any = None
 ) -> Any:
+    """TensorArrayConcatV3 to `reshape` of the stacked array."""
     del handle, dtype, element_shape_except0
     return concat_elements(flow)
 
 
 def read_split(handle: Any, values: Any, lengths: Any, flow: Any) -> Any:
+    """TensorArraySplitV3, for parts of equal length, to `reshape`."""
     del handle, flow
     return split_elements(values, lengths)
 
 
 def read_close(handle: Any) -> Any:
+    """TensorArrayCloseV3 to nothing."""
     del handle
     return ()
 
@@ -97,28 +105,33 @@ def _shape_of_elements(shape: Any) -> Shape | None:
 
 def read_list_reserve(shape: Any, count: Any, *, element_dtype: Any,
                       shape_type: Any = None) -> Any:  # fmt: skip
+    """TensorListReserve to a stacked array of zeros."""
     del shape_type
     return empty_array(count, element_dtype, _shape_of_elements(shape))
 
 
 def read_list_empty(shape: Any, most: Any, *, element_dtype: Any,
                     shape_type: Any = None) -> Any:  # fmt: skip
+    """EmptyTensorList to a stacked array without elements."""
     del most, shape_type
     return empty_array(np.int64(0), element_dtype, _shape_of_elements(shape))
 
 
 def read_list_from_tensor(x: Any, shape: Any, **_unused: Any) -> Any:
+    """TensorListFromTensor to the tensor itself."""
     del shape
     return ops.identity(x)
 
 
 def read_list_stack(array: Any, shape: Any, *, element_dtype: Any,
                     num_elements: int = -1) -> Any:  # fmt: skip
+    """TensorListStack to the stacked array itself."""
     del shape, element_dtype, num_elements
     return ops.identity(array)
 
 
 def read_list_get(array: Any, at: Any, shape: Any, *, element_dtype: Any) -> Any:
+    """TensorListGetItem to `gather` of one element."""
     del shape, element_dtype
     return read_element(array, at)
 
@@ -127,20 +140,24 @@ def read_list_set(
     array: Any, at: Any, item: Any, *, element_dtype: Any,
     resize_if_index_out_of_bounds: bool = False,
 ) -> Any:  # fmt: skip
+    """TensorListSetItem to one element of the stacked array."""
     del element_dtype
     return write_element(array, at, item, grows=resize_if_index_out_of_bounds)
 
 
 def read_list_length(array: Any) -> Any:
+    """TensorListLength to the first dim of the stacked array."""
     return cast_to(array_length(array), "int32")
 
 
 def read_list_push(array: Any, item: Any, *, element_dtype: Any) -> Any:
+    """TensorListPushBack to `concat` with one element."""
     del element_dtype
     return push_element(array, item)
 
 
 def read_list_pop(array: Any, shape: Any, *, element_dtype: Any) -> Any:
+    """TensorListPopBack to `slice` without the last element, and `gather`."""
     del shape, element_dtype
     rest = ops.slice_(array, [0], [-1], [0])
     return rest, ops.gather(array, np.asarray(-1), axis=0)
@@ -148,6 +165,7 @@ def read_list_pop(array: Any, shape: Any, *, element_dtype: Any) -> Any:
 
 def read_list_gather(array: Any, indices: Any, shape: Any, *,
                      element_dtype: Any) -> Any:  # fmt: skip
+    """TensorListGather to `gather`."""
     del shape, element_dtype
     return gather_elements(array, indices)
 
@@ -171,11 +189,13 @@ def read_list_concat(
     array: Any, *_: Any, element_dtype: Any, element_shape: Any = None,
     shape_type: Any = None,
 ) -> Any:  # fmt: skip
+    """TensorListConcat to `reshape` of the stacked array."""
     del element_dtype, element_shape, shape_type
     return concat_elements(array)
 
 
 def read_list_concat_lists(a: Any, b: Any, *, element_dtype: Any) -> Any:
+    """TensorListConcatLists to `concat`."""
     del element_dtype
     return ops.concat(a, b, axis=0)
 
@@ -188,17 +208,20 @@ def read_list_resize(array: Any, size: Any) -> Any:
 
 
 def read_list_element_shape(array: Any, *, shape_type: Any) -> Any:
+    """TensorListElementShape to `shape_of` without the first dim."""
     return cast_to(ops.slice_(ops.shape_of(array), [1], [2**31]), shape_type)
 
 
 def read_list_scatter_into(
     array: Any, x: Any, indices: Any, *, element_dtype: Any
 ) -> Any:
+    """TensorListScatterIntoExistingList to elements of the stacked array."""
     del element_dtype
     return scatter_elements(array, indices, x)
 
 
 def read_list_split(x: Any, shape: Any, lengths: Any, **_: Any) -> Any:
+    """TensorListSplit, for parts of equal length, to `reshape`."""
     del shape
     return split_elements(x, lengths)
 

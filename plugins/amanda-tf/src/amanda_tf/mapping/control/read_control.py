@@ -19,6 +19,7 @@ __all__ = ["READ"]
 
 
 def read_identity_n(*xs: Any) -> Any:
+    """IdentityN to `identity` of each input."""
     return tuple(ops.identity(x) for x in xs)
 
 
@@ -45,6 +46,7 @@ def read_if(
     condition: Any, *xs: Any, then_branch: Any, else_branch: Any, Tout: Any = None,  # noqa: N803
     output_shapes: Any = None, context: Any,
 ) -> Any:  # fmt: skip
+    """If and StatelessIf to `if`."""
     del Tout, output_shapes
     bodies = {"then_branch": then_branch, "else_branch": else_branch}
     return tuple(ops.if_(_truth(condition), *_branches(bodies, context), *xs))
@@ -99,6 +101,7 @@ def read_while(
     *xs: Any, cond: Any, body: Any, output_shapes: Any = None,
     parallel_iterations: int = 10,
 ) -> Any:  # fmt: skip
+    """While and StatelessWhile to `while`."""
     del output_shapes, parallel_iterations
     xs = _with_known_elements(xs, body)
     return tuple(
@@ -183,6 +186,7 @@ def read_no_value() -> Any:
 def read_optional_value(
     x: Any, *, output_types: Any = None, output_shapes: Any = None
 ) -> Any:
+    """OptionalGetValue to the values themselves."""
     del output_types, output_shapes
     return ops.identity(x)
 

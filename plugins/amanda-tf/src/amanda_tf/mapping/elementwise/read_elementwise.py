@@ -22,14 +22,17 @@ def read_select(condition: Any, a: Any, b: Any) -> Any:
 
 
 def read_add_n(*xs: Any) -> Any:
+    """AddN to sums of two."""
     return reduce(ops.add, xs)
 
 
 def read_accumulate_n(*xs: Any, shape: Any = None) -> Any:  # noqa: ARG001
+    """AccumulateNV2 to sums of two."""
     return reduce(ops.add, xs)
 
 
 def read_cast(x: Any, *, DstT: Any, Truncate: bool = False) -> Any:  # noqa: N803
+    """Cast to `astype`."""
     expect(not Truncate or DstT.kind != "float", "Truncate of floats is not supported")
     return ops.astype(x, dtype=DstT)
 
@@ -42,16 +45,19 @@ def read_bitcast(x: Any, *, type: Any) -> Any:
 
 
 def read_mul_no_nan(a: Any, b: Any) -> Any:
+    """MulNoNan to a product that is zero where the second factor is."""
     return ops.where(
         ops.equal(b, ops.number_like(b, value=0)), ops.zeros_like(b), a * b
     )
 
 
 def read_approximate_equal(a: Any, b: Any, *, tolerance: float = 1e-5) -> Any:
+    """ApproximateEqual to `less` of the difference."""
     return ops.less(ops.abs(a - b), ops.number_like(a, value=tolerance))
 
 
 def read_div_no_nan(a: Any, b: Any) -> Any:
+    """DivNoNan to a quotient that is zero where the divisor is."""
     zero = ops.number_like(b, value=0)
     return ops.where(ops.equal(b, zero), ops.zeros_like(a * b), a / b)
 

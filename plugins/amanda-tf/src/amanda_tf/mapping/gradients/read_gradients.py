@@ -45,6 +45,7 @@ def zeros_of(sizes: Any, like: Any) -> Any:
 
 
 def read_leaky_relu_grad(g: Any, x: Any, *, alpha: float = 0.2) -> Any:
+    """LeakyReluGrad to `where`."""
     slope = ops.number_like(g, value=alpha)
     return ops.where(ops.greater(x, ops.number_like(x, value=0)), g, g * slope)
 
@@ -60,42 +61,51 @@ def read_bias_add_grad(g: Any, *, data_format: str = "NHWC") -> Any:
 
 
 def read_conv_filter_grad(x: Any, sizes: Any, g: Any, **attrs: Any) -> Any:
+    """Conv2DBackpropFilter to the gradient of Conv2D."""
     return gradient_of(lambda w: read_conv(x, w, **attrs), zeros_of(sizes, g), g)
 
 
 def read_conv_3d_filter_grad(x: Any, sizes: Any, g: Any, **attrs: Any) -> Any:
+    """Conv3DBackpropFilterV2 to the gradient of Conv3D."""
     return gradient_of(lambda w: read_conv_3d(x, w, **attrs), zeros_of(sizes, g), g)
 
 
 def read_conv_3d_filter_grad_v1(x: Any, w: Any, g: Any, **attrs: Any) -> Any:
+    """Conv3DBackpropFilter to the gradient of Conv3D."""
     return gradient_of(lambda w: read_conv_3d(x, w, **attrs), w, g)
 
 
 def read_conv_filter_grad_v2(x: Any, w: Any, g: Any, **attrs: Any) -> Any:
+    """Conv2DBackpropFilterV2 to the gradient of Conv2D."""
     return gradient_of(lambda w: read_conv(x, w, **attrs), w, g)
 
 
 def read_conv_input_grad_v2(x: Any, w: Any, g: Any, **attrs: Any) -> Any:
+    """Conv2DBackpropInputV2 to the gradient of Conv2D."""
     return gradient_of(lambda x: read_conv(x, w, **attrs), x, g)
 
 
 def read_depthwise_filter_grad(x: Any, sizes: Any, g: Any, **attrs: Any) -> Any:
+    """DepthwiseConv2dNativeBackpropFilter to a gradient of the convolution."""
     return gradient_of(
         lambda w: read_depthwise_conv(x, w, **attrs), zeros_of(sizes, g), g
     )
 
 
 def read_depthwise_input_grad(sizes: Any, w: Any, g: Any, **attrs: Any) -> Any:
+    """DepthwiseConv2dNativeBackpropInput to a gradient of the convolution."""
     return gradient_of(
         lambda x: read_depthwise_conv(x, w, **attrs), zeros_of(sizes, g), g
     )
 
 
 def read_dilation_input_grad(x: Any, w: Any, g: Any, **attrs: Any) -> Any:
+    """Dilation2DBackpropInput to the gradient of Dilation2D."""
     return gradient_of(lambda x: read_dilation(x, w, **attrs), x, g)
 
 
 def read_dilation_filter_grad(x: Any, w: Any, g: Any, **attrs: Any) -> Any:
+    """Dilation2DBackpropFilter to the gradient of Dilation2D."""
     return gradient_of(lambda w: read_dilation(x, w, **attrs), w, g)
 
 
@@ -103,6 +113,7 @@ def read_dilation_filter_grad(x: Any, w: Any, g: Any, **attrs: Any) -> Any:
 
 
 def read_max_pool_grad(x: Any, y: Any, g: Any, **attrs: Any) -> Any:
+    """MaxPoolGrad to the gradient of MaxPool."""
     del y
     return gradient_of(lambda x: read_max_pool(x, **attrs), x, g)
 
@@ -118,6 +129,7 @@ def read_max_pool_grad_grad(x: Any, y: Any, g: Any, **attrs: Any) -> Any:
 
 def read_max_pool_3d_grad(x: Any, y: Any, g: Any, *,
                           data_format: str = "NDHWC", **attrs: Any) -> Any:  # fmt: skip
+    """MaxPool3DGrad to the gradient of MaxPool3D."""
     attrs.pop("TInput", None)
     return read_max_pool_grad(x, y, g, data_format=data_format, **attrs)
 
@@ -125,6 +137,7 @@ def read_max_pool_3d_grad(x: Any, y: Any, g: Any, *,
 def read_max_pool_grad_v2(
     x: Any, y: Any, g: Any, ksize: Any, strides: Any, **attrs: Any
 ) -> Any:
+    """MaxPoolGradV2 to the gradient of MaxPoolV2."""
     return read_max_pool_grad(
         x, y, g, ksize=required_content(ksize, "ksize"),
         strides=required_content(strides, "strides"), **attrs,
@@ -132,12 +145,14 @@ def read_max_pool_grad_v2(
 
 
 def read_avg_pool_grad(sizes: Any, g: Any, **attrs: Any) -> Any:
+    """AvgPoolGrad to the gradient of AvgPool."""
     return gradient_of(lambda x: read_avg_pool(x, **attrs), zeros_of(sizes, g), g)
 
 
 def read_avg_pool_3d_grad(
     sizes: Any, g: Any, *, data_format: str = "NDHWC", **attrs: Any
 ) -> Any:
+    """AvgPool3DGrad to the gradient of AvgPool3D."""
     return read_avg_pool_grad(sizes, g, data_format=data_format, **attrs)
 
 
@@ -208,6 +223,7 @@ def read_batch_norm_global_grad(
 
 
 def read_lrn_grad(g: Any, x: Any, y: Any, **attrs: Any) -> Any:
+    """LRNGrad to the gradient of LRN."""
     del y
     return gradient_of(lambda x: read_lrn(x, **attrs), x, g)
 
@@ -228,6 +244,7 @@ def _resize_grad(forward: Any) -> Any:
 
 
 def read_resize_nearest_grad(g: Any, size: Any, **attrs: Any) -> Any:
+    """ResizeNearestNeighborGrad to the gradient of the resize."""
     rows, columns = required_content(size, "size")
     batch, _, _, channels = g.shape
     expect(isinstance(batch, int) and isinstance(channels, int), "the images are not static")  # fmt: skip  # noqa: E501
@@ -240,6 +257,7 @@ def read_crop_image_grad(
     g: Any, boxes: Any, indices: Any, size: Any, *, T: Any,  # noqa: N803
     method: str = "bilinear",
 ) -> Any:  # fmt: skip
+    """CropAndResizeGradImage to the gradient of CropAndResize."""
     image = ops.zeros(required_content(size, "image_size"), dtype="float32")
     crop = ops.slice_(ops.shape_of(g), [1], [3])
 
@@ -252,6 +270,7 @@ def read_crop_image_grad(
 def read_crop_boxes_grad(
     g: Any, x: Any, boxes: Any, indices: Any, *, method: str = "bilinear"
 ) -> Any:
+    """CropAndResizeGradBoxes to the gradient of CropAndResize."""
     crop = ops.slice_(ops.shape_of(g), [1], [3])
     image = cast_to(x, "float32")
 
@@ -265,6 +284,7 @@ def read_crop_boxes_grad(
 
 
 def read_mirror_pad_grad(g: Any, paddings: Any, *, mode: str) -> Any:
+    """MirrorPadGrad to the gradient of MirrorPad."""
     pairs = required_content(paddings, "paddings")
     expect(g.type.shape.is_static, "the size of the gradient is not static")
     rows = zip(g.type.shape.dims, pairs, strict=True)
@@ -275,6 +295,8 @@ def read_mirror_pad_grad(g: Any, paddings: Any, *, mode: str) -> Any:
 def read_strided_slice_grad(
     sizes: Any, begin: Any, end: Any, strides: Any, g: Any, **masks: Any
 ) -> Any:
+    """StridedSliceGrad to the gradient of StridedSlice."""
+
     def forward(x: Any) -> Any:
         return read_strided_slice(x, begin, end, strides, **masks)
 

@@ -34,6 +34,7 @@ def _resize(
 def read_resize_bilinear(
     x: Any, size: Any, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Any:
+    """ResizeBilinear to `resize`."""
     return _resize(
         _as_float(x), size, "linear", align_corners=align_corners,
         half_pixel_centers=half_pixel_centers,
@@ -59,6 +60,7 @@ def read_resize_bicubic(
 def read_resize_nearest(
     x: Any, size: Any, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Any:
+    """ResizeNearestNeighbor to `resize`."""
     coordinates = "tf_half_pixel_for_nn" if half_pixel_centers else "asymmetric"
     if align_corners:
         coordinates = "align_corners"
@@ -101,6 +103,7 @@ def read_crop_and_resize(
     x: Any, boxes: Any, indices: Any, size: Any, *, method: str = "bilinear",
     extrapolation_value: float = 0.0,
 ) -> Any:  # fmt: skip
+    """CropAndResize to `crop_and_resize`."""
     y = ops.crop_and_resize(
         ops.transpose(x, perm=(0, 3, 1, 2)), boxes, indices, known_or_value(size),
         mode="linear" if method == "bilinear" else "nearest",
@@ -110,28 +113,34 @@ def read_crop_and_resize(
 
 
 def read_depth_to_space(x: Any, *, block_size: int, data_format: str = "NHWC") -> Any:
+    """DepthToSpace to `depth_to_space`."""
     return ops.depth_to_space(x, block=block_size, layout=layout_of(data_format))
 
 
 def read_space_to_depth(x: Any, *, block_size: int, data_format: str = "NHWC") -> Any:
+    """SpaceToDepth to `space_to_depth`."""
     return ops.space_to_depth(x, block=block_size, layout=layout_of(data_format))
 
 
 def read_space_to_batch(x: Any, block: Any, pads: Any) -> Any:
+    """SpaceToBatchND to `space_to_batch`."""
     sizes = tuple(required_content(block, "block_shape"))
     return ops.space_to_batch(x, known_or_value(pads), block=sizes)
 
 
 def read_batch_to_space(x: Any, block: Any, crops: Any) -> Any:
+    """BatchToSpaceND to `batch_to_space`."""
     sizes = tuple(required_content(block, "block_shape"))
     return ops.batch_to_space(x, known_or_value(crops), block=sizes)
 
 
 def read_space_to_batch_1(x: Any, pads: Any, *, block_size: int) -> Any:
+    """SpaceToBatch to `space_to_batch`."""
     return ops.space_to_batch(x, known_or_value(pads), block=(block_size,) * 2)
 
 
 def read_batch_to_space_1(x: Any, crops: Any, *, block_size: int) -> Any:
+    """BatchToSpace to `batch_to_space`."""
     return ops.batch_to_space(x, known_or_value(crops), block=(block_size,) * 2)
 
 
@@ -177,6 +186,7 @@ def _channels(x: Any) -> Any:
 
 
 def read_rgb_to_hsv(x: Any) -> Any:
+    """RGBToHSV to its formula."""
     return ops.stack(*_to_hsv(*_channels(x)), axis=-1)
 
 
@@ -205,6 +215,7 @@ def _divide_or_zero(a: Any, b: Any) -> Any:
 
 
 def read_hsv_to_rgb(x: Any) -> Any:
+    """HSVToRGB to its formula."""
     return ops.stack(*_to_rgb(*_channels(x)), axis=-1)
 
 
@@ -247,6 +258,7 @@ def read_adjust_hue(x: Any, delta: Any) -> Any:
 
 
 def read_adjust_saturation(x: Any, factor: Any) -> Any:
+    """AdjustSaturation to the formulas of HSV, with a scaled saturation."""
     h, s, v = _to_hsv(*_channels(x))
     s = ops.clip(s * ops.astype(factor, dtype=x.dtype), 0, 1)
     return ops.stack(*_to_rgb(h, s, v), axis=-1)
@@ -274,6 +286,7 @@ def _like(value: Any, like: Any) -> Any:
 def read_nms_1(
     boxes: Any, scores: Any, limit: Any, *, iou_threshold: float = 0.5
 ) -> Any:
+    """NonMaxSuppression to `non_max_suppression`."""
     return read_nms(boxes, scores, limit, np.float32(iou_threshold))
 
 
@@ -281,6 +294,7 @@ def read_nms_v4(
     boxes: Any, scores: Any, limit: Any, overlap: Any, least: Any, *,
     pad_to_max_output_size: bool = False,
 ) -> Any:  # fmt: skip
+    """NonMaxSuppressionV4 to `non_max_suppression`, padded on request."""
     found = read_nms(boxes, scores, limit, overlap, least)
     count = ops.astype(ops.size(found), dtype="int32")
     if pad_to_max_output_size:

@@ -178,6 +178,7 @@ def read_projective_transform(
 def read_projective_transform_v2(
     x: Any, transforms: Any, size: Any, **attrs: Any
 ) -> Any:
+    """ImageProjectiveTransformV2, as version 3 with zeros outside."""
     return read_projective_transform(x, transforms, size, np.float32(0), **attrs)
 
 

@@ -22,11 +22,13 @@ def read_svd(x: Any, *, compute_uv: bool = True, full_matrices: bool = False) ->
 
 
 def read_self_adjoint_eig(x: Any, *, compute_v: bool = True) -> Any:
+    """SelfAdjointEigV2 and BatchSelfAdjointEigV2 to `eigh`."""
     values, vectors = ops.eigh(x)
     return values, vectors if compute_v else ops.zeros([0], dtype=x.dtype)
 
 
 def read_lu(x: Any, *, output_idx_type: Any = None) -> Any:
+    """Lu to `lu`."""
     matrix, order = ops.lu(x)
     return matrix, ops.astype(order, dtype=output_idx_type or "int32")
 
@@ -56,6 +58,7 @@ def read_band_part(x: Any, lower: Any, upper: Any) -> Any:
 
 
 def read_set_diag(x: Any, diagonal: Any) -> Any:
+    """MatrixSetDiag and BatchMatrixSetDiag to another main diagonal."""
     return _set_one_diagonal(x, diagonal, 0)
 
 
@@ -113,6 +116,7 @@ def _start_of(offset: int, size: int, width: int, align: str) -> int:
 def read_diag_part_v3(
     x: Any, k: Any, padding: Any, *, align: str = "RIGHT_LEFT"
 ) -> Any:
+    """MatrixDiagPartV3 to `diagonal` for each of the band, padded."""
     low, high = _band_of(k)
     if low == high:
         return ops.diagonal(x, offset=low)
@@ -156,16 +160,19 @@ def read_matrix_diag_v3(
 
 
 def read_diag_part_v2(x: Any, k: Any, padding: Any) -> Any:
+    """MatrixDiagPartV2, as version 3 with its alignment."""
     return read_diag_part_v3(x, k, padding, align="LEFT_LEFT")
 
 
 def read_set_diag_v2(x: Any, diagonal: Any, k: Any) -> Any:
+    """MatrixSetDiagV2, as version 3 with its alignment."""
     return read_set_diag_v3(x, diagonal, k, align="LEFT_LEFT")
 
 
 def read_matrix_diag_v2(
     diagonal: Any, k: Any, rows: Any, columns: Any, padding: Any
 ) -> Any:
+    """MatrixDiagV2, as version 3 with its alignment."""
     return read_matrix_diag_v3(diagonal, k, rows, columns, padding, align="LEFT_LEFT")
 
 

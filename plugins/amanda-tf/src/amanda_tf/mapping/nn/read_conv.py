@@ -79,6 +79,7 @@ def read_fused_depthwise_conv(
     x: Any, w: Any, *args: Any, fused_ops: Any = (), data_format: str = "NHWC",
     leakyrelu_alpha: float = 0.2, epsilon: float = 1e-4, **attrs: Any,
 ) -> Any:  # fmt: skip
+    """_FusedDepthwiseConv2dNative to `conv`, a bias and an activation."""
     del epsilon
     y = read_depthwise_conv(x, w, data_format=data_format, **attrs)
     return apply_fused(
@@ -87,6 +88,7 @@ def read_fused_depthwise_conv(
 
 
 def read_pad_conv(x: Any, paddings: Any, w: Any, *, mode: str, **attrs: Any) -> Any:
+    """FusedPadConv2D to `pad` and `conv`."""
     return read_conv(read_mirror_pad(x, paddings, mode=mode), w, **attrs)
 
 
@@ -94,6 +96,7 @@ def read_resize_pad_conv(
     x: Any, size: Any, paddings: Any, w: Any, *, mode: str,
     resize_align_corners: bool = False, **attrs: Any,
 ) -> Any:  # fmt: skip
+    """FusedResizeAndPadConv2D to `resize`, `pad` and `conv`."""
     resized = cast_to(
         read_resize_bilinear(x, size, align_corners=resize_align_corners), x.dtype
     )
@@ -104,6 +107,7 @@ def read_conv_3d(
     x: Any, w: Any, *, strides: Any, padding: str, data_format: str = "NDHWC",
     dilations: Any = None,
 ) -> Any:  # fmt: skip
+    """Conv3D to `conv`."""
     return read_conv(
         x, w, strides=strides, padding=padding, data_format=data_format,
         dilations=dilations,
@@ -178,6 +182,7 @@ def read_conv_3d_backprop_input(
     sizes: Any, w: Any, y: Any, *, strides: Any, padding: str,
     data_format: str = "NDHWC", dilations: Any = None,
 ) -> Any:  # fmt: skip
+    """Conv3DBackpropInputV2 to `conv_transpose`."""
     return read_conv_backprop_input(
         sizes, w, y, strides=strides, padding=padding, data_format=data_format,
         dilations=dilations,
@@ -187,6 +192,7 @@ def read_conv_3d_backprop_input(
 def read_conv_3d_backprop_input_1(
     x: Any, w: Any, y: Any, *, strides: Any, padding: str, dilations: Any = None,
 ) -> Any:  # fmt: skip
+    """Conv3DBackpropInput to `conv_transpose`."""
     return read_conv_backprop_input(
         ops.shape_of(x), w, y, strides=strides, padding=padding, data_format="NDHWC",
         dilations=dilations,

@@ -59,6 +59,7 @@ def read_batch_norm_global(
     x: Any, mean: Any, variance: Any, beta: Any, gamma: Any, *,
     variance_epsilon: float, scale_after_normalization: bool,
 ) -> Any:  # fmt: skip
+    """BatchNormWithGlobalNormalization to `batch_norm`."""
     scale = gamma if scale_after_normalization else ops.ones_like(gamma)
     return ops.batch_norm(
         x, scale, beta, mean, variance, axis=rank_of(x) - 1, epsilon=variance_epsilon

@@ -23,6 +23,7 @@ def read_max_pool(
     x: Any, *, ksize: Any, strides: Any, padding: str, explicit_paddings: Any = (),
     data_format: str = "NHWC",
 ) -> Any:  # fmt: skip
+    """MaxPool to `max_pool`."""
     layout = layout_of(data_format)
     mode = padding_of(padding, explicit_paddings, layout)
     return ops.max_pool(x, padding=mode, **_window(ksize, strides, layout))
@@ -31,6 +32,7 @@ def read_max_pool(
 def read_max_pool_v2(
     x: Any, ksize: Any, strides: Any, *, padding: str, data_format: str = "NHWC"
 ) -> Any:
+    """MaxPoolV2, whose window is an input, to `max_pool`."""
     return read_max_pool(
         x, ksize=required_content(ksize, "ksize"),
         strides=required_content(strides, "strides"), padding=padding,
@@ -41,6 +43,7 @@ def read_max_pool_v2(
 def read_avg_pool(
     x: Any, *, ksize: Any, strides: Any, padding: str, data_format: str = "NHWC"
 ) -> Any:
+    """AvgPool to `avg_pool`."""
     layout = layout_of(data_format)
     mode = padding_of(padding, (), layout)
     return ops.avg_pool(x, padding=mode, **_window(ksize, strides, layout))
@@ -49,6 +52,7 @@ def read_avg_pool(
 def read_max_pool_3d(
     x: Any, *, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC"
 ) -> Any:
+    """MaxPool3D to `max_pool`."""
     return read_max_pool(
         x, ksize=ksize, strides=strides, padding=padding, data_format=data_format
     )
@@ -57,6 +61,7 @@ def read_max_pool_3d(
 def read_avg_pool_3d(
     x: Any, *, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC"
 ) -> Any:
+    """AvgPool3D to `avg_pool`."""
     return read_avg_pool(
         x, ksize=ksize, strides=strides, padding=padding, data_format=data_format
     )

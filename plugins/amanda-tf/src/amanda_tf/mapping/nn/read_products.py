@@ -19,12 +19,14 @@ def adjoint(x: Any) -> Any:
 def read_batch_matmul(
     a: Any, b: Any, *, adj_x: bool = False, adj_y: bool = False, **_: Any
 ) -> Any:
+    """BatchMatMul and BatchMatMulV2 to `matmul`."""
     return ops.matmul(adjoint(a) if adj_x else a, adjoint(b) if adj_y else b)
 
 
 def read_matmul(
     a: Any, b: Any, *, transpose_a: bool = False, transpose_b: bool = False, **_: Any
 ) -> Any:
+    """MatMul to `matmul`."""
     a, b = (
         ops.swap_last(x) if flip else x
         for x, flip in ((a, transpose_a), (b, transpose_b))
@@ -33,6 +35,7 @@ def read_matmul(
 
 
 def read_batch_matmul_v3(a: Any, b: Any, *, Tout: Any, **attrs: Any) -> Any:  # noqa: N803
+    """BatchMatMulV3 to `matmul`."""
     return read_batch_matmul(cast_to(a, Tout), cast_to(b, Tout), **attrs)
 
 
@@ -51,6 +54,7 @@ def add_bias(x: Any, bias: Any, data_format: str) -> Any:
 
 
 def read_bias_add(x: Any, bias: Any, *, data_format: str = "NHWC") -> Any:
+    """BiasAdd to a sum along the channels."""
     return add_bias(x, bias, data_format)
 
 
@@ -61,6 +65,7 @@ def read_softmax_cross_entropy(x: Any, labels: Any) -> Any:
 
 
 def read_sparse_softmax_cross_entropy(x: Any, labels: Any) -> Any:
+    """SparseSoftmaxCrossEntropyWithLogits to `log_softmax`, and its gradient."""
     shares = ops.log_softmax(x)
     at = ops.expand_dims(ops.astype(labels, dtype="int64"), [-1])
     loss = ops.negative(ops.squeeze(ops.gather_elements(shares, at, axis=1), [1]))
@@ -104,6 +109,7 @@ def read_fused_matmul(
     a: Any, b: Any, *args: Any, fused_ops: Any = (), leakyrelu_alpha: float = 0.2,
     transpose_a: bool = False, transpose_b: bool = False, **_: Any,
 ) -> Any:  # fmt: skip
+    """_FusedMatMul to `matmul`, a bias and an activation."""
     y = read_matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     return apply_fused(y, fused_ops, args, leakyrelu_alpha=leakyrelu_alpha)
 

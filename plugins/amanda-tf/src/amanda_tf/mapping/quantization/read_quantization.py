@@ -17,6 +17,7 @@ def read_fake_quant_args(
     x: Any, *, min: float = -6.0, max: float = 6.0, num_bits: int = 8,
     narrow_range: bool = False,
 ) -> Any:  # fmt: skip
+    """FakeQuantWithMinMaxArgs to `fake_quantize_range`."""
     return ops.fake_quantize_range(
         x, np.float32(min), np.float32(max), bits=num_bits, narrow=narrow_range
     )
@@ -35,6 +36,7 @@ def read_fake_quant_vars_gradient(
 
 
 def read_fake_quant_args_gradient(g: Any, x: Any, **attrs: Any) -> Any:
+    """FakeQuantWithMinMaxArgsGradient to the gradient of the quantization."""
     return gradient_of(lambda x: read_fake_quant_args(x, **attrs), x, g)
 
 
@@ -72,6 +74,7 @@ def read_quantize_and_dequantize_v3(
     x: Any, low: Any, high: Any, num_bits: Any, *, range_given: bool = True,
     **attrs: Any,
 ) -> Any:  # fmt: skip
+    """QuantizeAndDequantizeV3, as version 2 with its number of bits as input."""
     bits = required_integer(num_bits, "num_bits")
     return read_quantize_and_dequantize(
         x, low, high, num_bits=bits, range_given=range_given, **attrs
@@ -81,6 +84,7 @@ def read_quantize_and_dequantize_v3(
 def read_quantize_and_dequantize_v1(
     x: Any, *, input_min: float = 0.0, input_max: float = 0.0, **attrs: Any
 ) -> Any:
+    """QuantizeAndDequantize, as version 2 with its range as attributes."""
     ends = (ops.number_like(x, value=v) for v in (input_min, input_max))
     return read_quantize_and_dequantize(x, *ends, **attrs)
 

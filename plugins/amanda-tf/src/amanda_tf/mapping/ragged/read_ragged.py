@@ -46,6 +46,7 @@ def read_to_tensor(
     shape: Any, values: Any, default: Any, *partitions: Any,
     row_partition_types: Sequence[str], **_types: Any,
 ) -> Any:  # fmt: skip
+    """RaggedTensorToTensor to `scatter_nd` of the values into a dense tensor."""
     kinds = list(row_partition_types)
     if kinds == ["ROW_SPLITS"]:
         rows = _rows_of_splits(partitions[0])
@@ -77,6 +78,7 @@ def read_gather(
     PARAMS_RAGGED_RANK: int = 1, Tvalues: Any = None,  # noqa: N803
     Tindices: Any = None, Tsplits: Any = None,  # noqa: N803
 ) -> Any:  # fmt: skip
+    """RaggedGather to `gather` of the values of the rows."""
     del Tvalues, Tindices, Tsplits
     ranks = OUTPUT_RAGGED_RANK, PARAMS_RAGGED_RANK
     expect(ranks == (1, 1) and rank_of(indices) == 1, "several ragged axes")

@@ -52,6 +52,7 @@ def _distribution(op: Callable[..., Any]) -> Callable[..., Any]:
 def read_random_uniform_int(
     o: Any, shape: Any, low: Any, high: Any, *, seed: int = 0, seed2: int = 0
 ) -> Any:
+    """RandomUniformInt to `random_integers`."""
     low, high = o.side.value(low), o.side.value(high)
     ends = [known_scalar(low), known_scalar(high)]
     if None in ends:
@@ -63,6 +64,7 @@ def read_random_uniform_int(
 
 
 def read_random_shuffle(o: Any, x: Any, *, seed: int = 0, seed2: int = 0) -> Any:
+    """RandomShuffle to a permutation of rows."""
     return _shuffle(o.side.value(x), key_of(o, seed, seed2))
 
 
@@ -139,6 +141,7 @@ def _stateless(op: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_stateless_uniform_int(shape: Any, seed: Any, low: Any, high: Any) -> Any:
+    """StatelessRandomUniformInt to `random_integers`."""
     ends = [known_scalar(low), known_scalar(high)]
     if None in ends:
         ends = [ops.astype(v, dtype="int64") for v in (low, high)]
@@ -175,6 +178,7 @@ def _stateless_v2(op: Callable[..., Any]) -> Callable[..., Any]:
 def read_stateless_uniform_int_v2(
     shape: Any, key: Any, counter: Any, alg: Any, low: Any, high: Any
 ) -> Any:
+    """StatelessRandomUniformIntV2 to `random_integers`."""
     ends = [required_content(low, "minval"), required_content(high, "maxval")]
     return ops.random_integers(
         shape=known_or_value(shape), low=ends[0], high=ends[1], dtype=low.dtype,
@@ -193,16 +197,19 @@ def read_stateless_key_counter(seed: Any) -> Any:
 
 
 def read_stateless_key_counter_alg(seed: Any) -> Any:
+    """StatelessRandomGetKeyCounterAlg to a key, a counter and Philox."""
     return *read_stateless_key_counter(seed), read_stateless_alg()
 
 
 def read_stateless_full_int(shape: Any, seed: Any, *, dtype: Any = None) -> Any:
+    """StatelessRandomUniformFullInt to random bits."""
     return _full_int(shape, dtype, stateless_key(seed))
 
 
 def read_stateless_full_int_v2(
     shape: Any, key: Any, counter: Any, alg: Any, *, dtype: Any = None
 ) -> Any:
+    """StatelessRandomUniformFullIntV2 to random bits."""
     return _full_int(shape, dtype, explicit_key(key, counter, alg))
 
 
@@ -217,16 +224,19 @@ def _full_int(shape: Any, dtype: Any, key: dict[str, Any]) -> Any:
 def read_stateless_multinomial(
     logits: Any, count: Any, seed: Any, *, output_dtype: Any = None
 ) -> Any:
+    """StatelessMultinomial to `random_categorical`."""
     number = required_integer(count, "num_samples")
     found = _categorical(logits, number, stateless_key(seed))
     return cast_to(found, output_dtype or "int64")
 
 
 def read_stateless_alg() -> Any:
+    """StatelessRandomGetAlg to Philox, on every device."""
     return np.int32(1)
 
 
 def read_non_deterministic_ints(o: Any, shape: Any, *, dtype: Any = None) -> Any:
+    """NonDeterministicInts to random bits."""
     return _full_int(o.side.value(shape), dtype or "int64", key_of(o, 0, 0))
 
 

@@ -45,6 +45,7 @@ def read_lstm_cell(
     x: Any, c: Any, h: Any, w: Any, wci: Any, wcf: Any, wco: Any, b: Any, *,
     forget_bias: float = 1.0, cell_clip: float = 3.0, use_peephole: bool = False,
 ) -> Any:  # fmt: skip
+    """LSTMBlockCell to one step of an LSTM."""
     return _lstm_step(
         x, c, h, (w, wci, wcf, wco, b), forget_bias=forget_bias, cell_clip=cell_clip,
         use_peephole=use_peephole, order=_FIRST,

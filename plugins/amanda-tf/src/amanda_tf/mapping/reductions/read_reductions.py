@@ -73,16 +73,19 @@ def _cumulative_reader(op: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_top_k(x: Any, k: Any, *, sorted: bool = True, index_type: Any = None) -> Any:  # noqa: ARG001
+    """TopKV2 to `topk`."""
     values, at = ops.topk(x, required_integer(k, "k"))
     return values, cast_to(at, index_type or "int32")
 
 
 def read_top_k_1(x: Any, *, k: int, sorted: bool = True) -> Any:  # noqa: ARG001
+    """TopK to `topk`."""
     values, at = ops.topk(x, k)
     return values, cast_to(at, "int32")
 
 
 def read_in_top_k(scores: Any, targets: Any, *, k: int) -> Any:
+    """InTopK to `in_top_k`."""
     return ops.in_top_k(scores, targets, np.int64(k))
 
 
@@ -112,10 +115,12 @@ def read_dense_bincount(
 
 
 def read_nth_element(x: Any, n: Any, *, reverse: bool = False) -> Any:
+    """NthElement to `sort` and `gather`."""
     return ops.gather(ops.sort(x, descending=reverse), n, axis=-1)
 
 
 def read_histogram(x: Any, limits: Any, bins: Any, *, dtype: Any = None) -> Any:
+    """HistogramFixedWidth to `histogram`."""
     low, high = ops.split(limits, axis=0, outputs=2)
     count = required_integer(bins, "nbins")
     found = ops.histogram(x, ops.reshape(low, []), ops.reshape(high, []), count)
@@ -132,24 +137,29 @@ def read_bincount(x: Any, size: Any, weights: Any) -> Any:
 
 
 def read_euclidean_norm(x: Any, axes: Any, *, keep_dims: bool = False) -> Any:
+    """EuclideanNorm to `sqrt` of the `sum` of squares."""
     return ops.sqrt(ops.sum(x * x, axes_of(axes), keepdims=keep_dims))
 
 
 def read_lower_bound(xs: Any, values: Any, *, out_type: Any = None) -> Any:
+    """LowerBound to `searchsorted`."""
     return cast_to(ops.searchsorted(xs, values), out_type or "int32")
 
 
 def read_upper_bound(xs: Any, values: Any, *, out_type: Any = None) -> Any:
+    """UpperBound to `searchsorted`."""
     return cast_to(ops.searchsorted(xs, values, right=True), out_type or "int32")
 
 
 def read_bucketize(x: Any, *, boundaries: Any) -> Any:
+    """Bucketize to `searchsorted`."""
     edges = np.asarray(boundaries, np.float32)
     found = ops.searchsorted(edges, ops.astype(x, dtype="float32"), right=True)
     return ops.astype(found, dtype="int32")
 
 
 def read_invert_permutation(x: Any) -> Any:
+    """InvertPermutation to `argsort`."""
     expect(rank_of(x) == 1, "a vector is expected")
     return cast_to(ops.argsort(x), x.dtype)
 

@@ -25,10 +25,12 @@ __all__ = ["READ", "read_strided_slice_update"]
 
 
 def read_gather(x: Any, indices: Any, *, validate_indices: bool = True) -> Any:  # noqa: ARG001
+    """Gather to `gather`."""
     return ops.gather(x, indices, axis=0)
 
 
 def read_gather_v2(x: Any, indices: Any, axis: Any, *, batch_dims: int = 0) -> Any:
+    """GatherV2 to `gather`, with batch dims to `gather_nd`."""
     at = required_integer(axis, "axis")
     rank = rank_of(x)
     at %= max(rank, 1)
@@ -52,6 +54,7 @@ def read_gather_v2(x: Any, indices: Any, axis: Any, *, batch_dims: int = 0) -> A
 
 
 def read_one_hot(indices: Any, depth: Any, on: Any, off: Any, *, axis: int = -1) -> Any:
+    """OneHot to `one_hot`."""
     return ops.one_hot(indices, required_integer(depth, "depth"), on, off, axis=axis)
 
 
@@ -63,6 +66,7 @@ def read_where(x: Any, *_: Any) -> Any:
 
 
 def read_scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
+    """ScatterNd to `scatter_nd` into zeros."""
     if updates.dtype.kind == "bool":  # whose sum is their disjunction
         count = read_scatter_nd(indices, ops.astype(updates, dtype="int32"), shape)
         return ops.not_equal(count, np.int32(0))
@@ -78,6 +82,7 @@ def _tensor_scatter(reduction: str) -> Any:
 
 
 def read_tensor_scatter_subtract(x: Any, indices: Any, updates: Any) -> Any:
+    """TensorScatterSub to `scatter_nd` of negatives."""
     return ops.scatter_nd(x, indices, ops.negative(updates), reduction="add")
 
 
@@ -111,23 +116,27 @@ def read_dynamic_stitch(*xs: Any) -> Any:
 
 
 def read_unique(x: Any, *, out_idx: Any = None) -> Any:
+    """Unique to `unique`."""
     values, _, inverse, _ = ops.unique(x, sorted=False)
     return values, cast_to(inverse, out_idx or "int32")
 
 
 def read_unique_with_counts(x: Any, *, out_idx: Any = None) -> Any:
+    """UniqueWithCounts to `unique`."""
     values, _, inverse, counts = ops.unique(x, sorted=False)
     index = out_idx or "int32"
     return values, cast_to(inverse, index), cast_to(counts, index)
 
 
 def read_unique_v2(x: Any, axis: Any, *, out_idx: Any = None) -> Any:
+    """UniqueV2 to `unique` along an axis."""
     at = required_content(axis, "axis")
     values, _, inverse, _ = ops.unique(x, axis=at[0] if at else None, sorted=False)
     return values, cast_to(inverse, out_idx or "int32")
 
 
 def read_unique_with_counts_v2(x: Any, axis: Any, *, out_idx: Any = None) -> Any:
+    """UniqueWithCountsV2 to `unique` along an axis."""
     at = required_content(axis, "axis")
     values, _, inverse, counts = ops.unique(x, axis=at[0] if at else None, sorted=False)
     index = out_idx or "int32"
@@ -164,6 +173,7 @@ def read_strided_slice_update(
 
 
 def read_unravel_index(indices: Any, dims: Any) -> Any:
+    """UnravelIndex to `unravel_index`."""
     found = ops.unravel_index(indices, known_or_value(dims))
     return cast_to(found, indices.dtype)
 
@@ -183,6 +193,7 @@ def read_list_diff(x: Any, y: Any, *, out_idx: Any = None) -> Any:
 
 
 def read_sparse_dense_add(indices: Any, values: Any, shape: Any, dense: Any) -> Any:
+    """SparseTensorDenseAdd to `scatter_nd`."""
     del shape
     return ops.scatter_nd(dense, indices, values, reduction="add")
 
@@ -191,6 +202,7 @@ def read_sparse_to_dense(
     indices: Any, shape: Any, values: Any, default: Any, *,
     validate_indices: bool = True,
 ) -> Any:  # fmt: skip
+    """SparseToDense to `scatter_nd` into the default value."""
     del validate_indices
     base = ops.full(known_or_value(shape), default)
     at = ops.reshape(indices, [-1, rank_of(base)])

@@ -27,30 +27,37 @@ _END = 2**63 - 1
 
 
 def read_shape(x: Any, *, out_type: Any = None) -> Any:
+    """Shape to `shape_of`."""
     return cast_to(ops.shape_of(x), out_type or "int32")
 
 
 def read_shape_n(*xs: Any, out_type: Any = None) -> Any:
+    """ShapeN to `shape_of` of each input."""
     return tuple(read_shape(x, out_type=out_type) for x in xs)
 
 
 def read_size(x: Any, *, out_type: Any = None) -> Any:
+    """Size to `size`."""
     return cast_to(ops.size(x), out_type or "int32")
 
 
 def read_rank(x: Any) -> Any:
+    """Rank to a constant."""
     return Tensor.of(rank_of(x), "int32")
 
 
 def read_reshape(x: Any, shape: Any) -> Any:
+    """Reshape to `reshape`."""
     return ops.reshape(x, known_or_value(shape))
 
 
 def read_squeeze(x: Any, *, squeeze_dims: Any = None) -> Any:
+    """Squeeze to `squeeze`."""
     return ops.squeeze(x, list(squeeze_dims) if squeeze_dims else None)
 
 
 def read_expand_dims(x: Any, axis: Any) -> Any:
+    """ExpandDims to `expand_dims`."""
     return ops.expand_dims(x, axes_of(axis))
 
 
@@ -95,14 +102,17 @@ def read_format_permute(
 
 
 def read_fill(shape: Any, value: Any) -> Any:
+    """Fill to `full`."""
     return ops.full(known_or_value(shape), value)
 
 
 def read_transpose(x: Any, perm: Any) -> Any:
+    """Transpose to `transpose`."""
     return ops.transpose(x, perm=tuple(required_content(perm, "perm")))
 
 
 def read_conjugate_transpose(x: Any, perm: Any) -> Any:
+    """ConjugateTranspose to `transpose` and `conj`."""
     y = read_transpose(x, perm)
     return ops.conj(y) if y.dtype.kind == "complex" else y
 
@@ -119,14 +129,17 @@ def read_concat_0(axis: Any, *xs: Any) -> Any:
 
 
 def read_pack(*xs: Any, axis: int = 0) -> Any:
+    """Pack to `stack`."""
     return ops.stack(*xs, axis=axis)
 
 
 def read_parallel_concat(*xs: Any, shape: Any = None) -> Any:  # noqa: ARG001
+    """ParallelConcat to `concat`."""
     return ops.concat(*xs, axis=0)
 
 
 def read_unpack(x: Any, *, axis: int = 0, num: int) -> Any:
+    """Unpack to `split` and `squeeze`."""
     if not num:
         return ()
     parts = ops.split(x, axis=axis, outputs=num)
@@ -134,12 +147,14 @@ def read_unpack(x: Any, *, axis: int = 0, num: int) -> Any:
 
 
 def read_split(axis: Any, x: Any, *, num_split: int) -> Any:
+    """Split to `split`."""
     return tuple(
         ops.split(x, axis=required_integer(axis, "split_dim"), outputs=num_split)
     )
 
 
 def read_split_v(x: Any, sizes: Any, axis: Any, *, num_split: int) -> Any:
+    """SplitV to `split`, with a size that may be computed."""
     at = required_integer(axis, "split_dim")
     found = known_content(sizes)
     parts = sizes if found is None else _complete_sizes(x, found, at)
@@ -157,6 +172,7 @@ def _complete_sizes(x: Any, sizes: list[int], axis: int) -> list[int]:
 
 
 def read_slice(x: Any, begin: Any, size: Any) -> Any:
+    """Slice to `slice`; to `dynamic_slice` where only the sizes are constant."""
     starts, sizes = known_content(begin), known_content(size)
     if starts is not None and sizes is not None:
         rows = zip(starts, sizes, strict=True)
@@ -299,6 +315,7 @@ def static_or_value(items: list[Any]) -> Any:
 
 
 def read_range(start: Any, stop: Any, step: Any) -> Any:
+    """Range to `range`."""
     return ops.range(start, stop, step)
 
 
@@ -313,14 +330,17 @@ def read_linspace(start: Any, stop: Any, num: Any) -> Any:
 
 
 def read_pad(x: Any, paddings: Any) -> Any:
+    """Pad to `pad` with zeros."""
     return ops.pad(x, known_or_value(paddings))
 
 
 def read_pad_v2(x: Any, paddings: Any, value: Any) -> Any:
+    """PadV2 to `pad`."""
     return ops.pad(x, known_or_value(paddings), value)
 
 
 def read_mirror_pad(x: Any, paddings: Any, *, mode: str) -> Any:
+    """MirrorPad to `pad`."""
     if mode == "REFLECT":
         return ops.pad(x, known_or_value(paddings), mode="reflect")
     for axis, (low, high) in enumerate(required_content(paddings, "paddings")):
@@ -339,17 +359,20 @@ def _pad_symmetric(x: Any, axis: int, low: int, high: int) -> Any:
 
 
 def read_reverse_v1(x: Any, dims: Any) -> Any:
+    """Reverse, whose axes are flags, to `flip`."""
     found = required_content(dims, "dims")
     axes = [i for i, flip in enumerate(found) if flip]
     return ops.flip(x, axes) if axes else ops.identity(x)
 
 
 def read_reverse(x: Any, axes: Any) -> Any:
+    """ReverseV2 to `flip`."""
     found = axes_of(axes)
     return ops.flip(x, found) if found != [] else ops.identity(x)
 
 
 def read_roll(x: Any, shift: Any, axis: Any) -> Any:
+    """Roll to `roll`."""
     axes = axes_of(axis)
     expect(isinstance(axes, list), "axis is not constant")
     return ops.roll(x, ops.reshape(shift, [-1]), axes=tuple(axes))
@@ -374,6 +397,7 @@ def read_diag(x: Any) -> Any:
 
 
 def read_diag_part(x: Any) -> Any:
+    """DiagPart to `diagonal` of the tensor as a matrix."""
     half = rank_of(x) // 2
     shape = ops.slice_(ops.shape_of(x), [0], [half])
     size = ops.prod(shape)

@@ -31,6 +31,7 @@ def read_sparse_matmul(
     indices: Any, values: Any, shape: Any, dense: Any, *,
     adjoint_a: bool = False, adjoint_b: bool = False,
 ) -> Any:  # fmt: skip
+    """SparseTensorDenseMatMul to `matmul` of a dense matrix."""
     a = ops.scatter_nd(
         ops.full(known_or_value(shape), ops.number_like(values, value=0)),
         indices, values, reduction="add",

@@ -13,6 +13,7 @@ __all__ = ["READ"]
 
 
 def read_slice(indices: Any, values: Any, shape: Any, start: Any, size: Any) -> Any:
+    """SparseSlice to `compress` of the elements inside."""
     moved = indices - ops.expand_dims(start, [0])
     left = ops.maximum(ops.minimum(size, shape - start), np.int64(0))
     inside = ops.logical_and(

@@ -17,6 +17,7 @@ __all__ = ["READ"]
 def read_reduce_join(
     x: Any, axes: Any, *, keep_dims: bool = False, separator: str = ""
 ) -> Any:
+    """ReduceJoin to `string_join` along each axis."""
     rank = rank_of(x)
     found = known_content(axes)
     expect(found is not None, "the axes are not constant")
@@ -37,6 +38,7 @@ def read_as_string(
     x: Any, *, precision: int = -1, scientific: bool = False, shortest: bool = False,
     width: int = -1, fill: str = "",
 ) -> Any:  # fmt: skip
+    """AsString to `string_from_number`."""
     is_plain = precision < 0 and width < 0 and not scientific and not fill
     if x.dtype.kind not in ("int", "uint") or not is_plain:
         raise Decline("the hub formats integers, without padding")

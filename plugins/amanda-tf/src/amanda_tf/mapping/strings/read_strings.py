@@ -20,12 +20,14 @@ def constant_text(value: Any, what: str) -> str:
 
 
 def read_regex_full_match(x: Any, pattern: Any) -> Any:
+    """RegexFullMatch, of a constant pattern, to `regex_full_match`."""
     return ops.regex_full_match(x, pattern=constant_text(pattern, "pattern"))
 
 
 def read_static_regex_replace(
     x: Any, *, pattern: str, rewrite: str, replace_global: bool = True
 ) -> Any:
+    """StaticRegexReplace to `regex_replace`."""
     expect("\\0" not in rewrite, "the replacement refers to the whole match")
     return ops.regex_replace(
         x, pattern=pattern, rewrite=rewrite, everywhere=replace_global
@@ -35,6 +37,7 @@ def read_static_regex_replace(
 def read_regex_replace(
     x: Any, pattern: Any, rewrite: Any, *, replace_global: bool = True
 ) -> Any:
+    """RegexReplace, of a constant pattern, to `regex_replace`."""
     texts = constant_text(pattern, "pattern"), constant_text(rewrite, "rewrite")
     return read_static_regex_replace(
         x, pattern=texts[0], rewrite=texts[1], replace_global=replace_global

@@ -44,6 +44,7 @@ def read_find(
     handle: Any, x: Any, default: Any, *, Tin: Any = None, Tout: Any = None,  # noqa: N803
     context: Any,
 ) -> Any:  # fmt: skip
+    """LookupTableFind to `lookup`."""
     del handle, Tin, Tout
     keys, values = _content(context)
     if len(values.shape) != 1:
@@ -56,6 +57,7 @@ def read_find(
 
 
 def read_size(handle: Any, *, context: Any) -> Any:
+    """LookupTableSize to a constant."""
     del handle
     return ops.identity(np.int64(_content(context)[0].size))
 
@@ -63,6 +65,7 @@ def read_size(handle: Any, *, context: Any) -> Any:
 def read_export(
     handle: Any, *, Tkeys: Any = None, Tvalues: Any = None, context: Any,  # noqa: N803
 ) -> Any:  # fmt: skip
+    """LookupTableExport to constants."""
     del handle, Tkeys, Tvalues
     return tuple(ops.identity(context.graph.constant(t).output)
                  for t in _content(context))  # fmt: skip

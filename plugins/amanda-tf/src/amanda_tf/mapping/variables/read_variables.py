@@ -44,6 +44,7 @@ def assign(handle: Any, value: Any) -> None:
 def read_var_handle(
     *, dtype: Any, shape: Any = None, context: Any, **_names: Any
 ) -> Any:
+    """VarHandleOp to `variable`."""
     op = context.source
     value = op.attrs.get(VALUE)
     known = shape if isinstance(shape, Shape) and shape.has_rank else None
@@ -55,24 +56,28 @@ def read_var_handle(
 
 
 def read_read(handle: Any, *, dtype: Any) -> Any:
+    """ReadVariableOp to `read`."""
     del dtype
     return read_value(handle)
 
 
 def read_assign(handle: Any, value: Any, *, dtype: Any = None,
                 validate_shape: bool = False) -> Any:  # fmt: skip
+    """AssignVariableOp to `assign`."""
     del dtype, validate_shape
     assign(handle, value)
     return ()
 
 
 def read_assign_add(handle: Any, value: Any, *, dtype: Any = None) -> Any:
+    """AssignAddVariableOp to `assign_add`."""
     del dtype
     ops.assign_add(handle, value)
     return ()
 
 
 def read_assign_subtract(handle: Any, value: Any, *, dtype: Any = None) -> Any:
+    """AssignSubVariableOp to `assign_subtract`."""
     del dtype
     ops.assign_subtract(handle, value)
     return ()
@@ -88,6 +93,7 @@ def read_is_initialized(handle: Any, *, context: Any) -> Any:
 
 
 def read_destroy(handle: Any, *, ignore_lookup_error: bool = True) -> Any:
+    """DestroyResourceOp to nothing."""
     del handle, ignore_lookup_error
     return ()
 
@@ -108,6 +114,7 @@ def read_count_up_to(handle: Any, *, limit: int, T: Any) -> Any:  # noqa: N803
 
 
 def read_shape(handle: Any, *, out_type: Any = None) -> Any:
+    """VariableShape to `shape_of` of the value."""
     return READ_SHAPES["Shape"](read_value(handle), out_type=out_type or "int32")
 
 
@@ -115,6 +122,7 @@ def read_gather(
     handle: Any, indices: Any, *, dtype: Any, batch_dims: int = 0,
     validate_indices: bool = True,
 ) -> Any:  # fmt: skip
+    """ResourceGather to `gather` of the value."""
     del dtype, validate_indices
     x = read_value(handle)
     if not batch_dims:
@@ -123,6 +131,7 @@ def read_gather(
 
 
 def read_gather_nd(handle: Any, indices: Any, *, dtype: Any) -> Any:
+    """ResourceGatherNd to `gather_nd` of the value."""
     del dtype
     return ops.gather_nd(read_value(handle), indices)
 
@@ -155,6 +164,7 @@ def _broadcast_rows(x: Any, indices: Any, updates: Any) -> Any:
 def read_strided_slice_assign(
     handle: Any, begin: Any, end: Any, strides: Any, value: Any, **masks: Any
 ) -> Any:
+    """ResourceStridedSliceAssign to `assign` of the changed value."""
     x = read_value(handle)
     masks.pop("dtype", None)
     assign(handle, read_strided_slice_update(x, begin, end, strides, value, **masks))

@@ -74,6 +74,7 @@ def _all_static(sizes: list[Any]) -> bool:
 
 
 def read_pad(x: Any, value: Any, low: Any, high: Any, interior: Any) -> Any:
+    """XlaPad to `pad`, with interior padding."""
     rows = [required_content(v, "a padding") for v in (low, high, interior)]
     return pad_within(x, value, list(zip(*rows, strict=True)))
 
@@ -112,6 +113,7 @@ def read_conv(
 
 
 def read_dynamic_slice(x: Any, starts: Any, sizes: Any) -> Any:
+    """XlaDynamicSlice to `dynamic_slice`."""
     wanted = required_content(sizes, "size_indices")
     return ops.dynamic_slice(x, _not_negative(starts), wanted)
 
@@ -122,6 +124,7 @@ def _not_negative(starts: Any) -> Any:
 
 
 def read_dynamic_update_slice(x: Any, update: Any, starts: Any) -> Any:
+    """XlaDynamicUpdateSlice to `dynamic_update_slice`."""
     return ops.dynamic_update_slice(x, update, _not_negative(starts))
 
 
@@ -255,12 +258,14 @@ _REDUCTIONS = {
 
 
 def read_reduce(x: Any, start: Any, *, dimensions_to_reduce: Any, reducer: Any) -> Any:
+    """XlaReduce to the reduction that its function is."""
     kind = _computation(reducer, _REDUCTIONS)
     expect(kind in _REDUCTIONS, "a reduction to the last element")
     return ops.find(kind)(_REDUCTIONS[kind](x, list(dimensions_to_reduce)), start)
 
 
 def read_variadic_reduce(*xs: Any, dimensions_to_reduce: Any, reducer: Any) -> Any:
+    """XlaVariadicReduceV2 of one input to a reduction."""
     expect(len(xs) == 2, "a reduction of several tensors")
     return read_reduce(*xs, dimensions_to_reduce=dimensions_to_reduce, reducer=reducer)
 
@@ -287,6 +292,7 @@ def read_reduce_window(
     x: Any, start: Any, sizes: Any, strides: Any, base: Any, dilations: Any,
     padding: Any, *, computation: Any,
 ) -> Any:  # fmt: skip
+    """XlaReduceWindow to the pooling that its function is."""
     kind = _computation(computation, ("add", "maximum", "minimum"))
     spread = {int(n) for n in required_content(base, "base_dilations")}
     expect(spread <= {1}, "a window over dilated data")
@@ -320,11 +326,13 @@ def read_select_and_scatter(
 
 
 def read_key_value_sort(keys: Any, values: Any) -> Any:
+    """XlaKeyValueSort to `argsort` and `gather_elements`."""
     order = ops.argsort(keys)
     return tuple(ops.gather_elements(v, order, axis=-1) for v in (keys, values))
 
 
 def read_svd(x: Any, **_: Any) -> Any:
+    """XlaSvd to `svd`."""
     u, s, vh = ops.svd(x)
     return s, u, ops.swap_last(vh)
 
