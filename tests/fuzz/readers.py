@@ -51,6 +51,7 @@ _MODULES = (
     _Module("tensorflow_files", ("google.protobuf", "amanda_tf")),
     _Module("saved_model_files", ("google.protobuf", "amanda_tf")),
     _Module("keras_files", ("h5py", "amanda_keras")),
+    _Module("torch_files", ("amanda_torch", "amanda_std")),
     _Module("rule_files", ()),
     _Module("array_files", ()),
     _Module("nd4j_files", ("amanda_nd4j",)),
