@@ -7,6 +7,7 @@ import json
 import random
 import zipfile
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -132,7 +133,7 @@ def _change_value(value: Any, choose: random.Random) -> None:
             holder.pop(place)
         )
     else:
-        holder[place] = choose.choice(_OTHERS)
+        holder[place] = deepcopy(choose.choice(_OTHERS))
 
 
 def _places(value: Any) -> list[Any]:

@@ -167,7 +167,8 @@ def _module_calls(
     roles = ("user_output", "loss_output")
     outputs = sum(next(iter(spec)) in roles for spec in signature["output_specs"])
     known = list(record.get("module_call_graph", ()))
-    first = (known[0].get("signature") or {}) if known else {}
+    first = known[0].get("signature") if known else None
+    first = first if isinstance(first, dict) else {}
     counts = [str(first.get(k, "")).count(_IS_LEAF) for k in ("in_spec", "out_spec")]
     if counts == [inputs, outputs]:
         return known
