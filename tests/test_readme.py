@@ -56,12 +56,9 @@ def test_the_commands_of_the_readme_after_its_example(tmp_path: Path) -> None:
 def test_the_commands_of_the_readme_on_a_model(tmp_path: Path) -> None:
     model = ROOT / "examples" / "digits" / "digits.onnx"
     shutil.copy(model, tmp_path / "model.onnx")
-    assert [arguments[0] for arguments in commands("model.onnx")] == [
-        "check",
-        "convert",
-        "compare",
-    ]
-    for arguments in commands("model.onnx"):
+    found = [each for each in commands("model.onnx") if "saved_model" not in each]
+    assert [arguments[0] for arguments in found] == ["check", "convert", "compare"]
+    for arguments in found:
         assert amanda(tmp_path, *arguments)
     assert "amanda/onnx/13" in amanda(tmp_path, "info", "older.onnx")
 

@@ -41,6 +41,7 @@ TF = Vocabulary(
     "amanda/tensorflow/2.21.0", "Relu", "AddV2", {"T": "float32"}, {"T": "float32"}
 )
 KERAS = Vocabulary("amanda/keras/3.15.0", "ReLU")
+TORCH = Vocabulary("amanda/torch/2.13.0", "aten.relu.default", "aten.add.Tensor")
 ND4J = Vocabulary(
     "amanda/nd4j/1", "relu", "add", {"inPlace": False, "cutoff": 0.0},
     {"inPlace": False},
@@ -59,6 +60,7 @@ ROUTES = {
     "lark-std": [(STD, "example/lark@1")],
     "tensorflow-std": [(TF, "std@1"), (STD, "tensorflow")],
     "tensorflow-versions": [(TF, "tensorflow@1.15.5")],
+    "torch-std": [(TORCH, "std@1")],
     "template-std": [],
 }  # fmt: skip
 """The conversions by each mapping of the project; None of another project's."""

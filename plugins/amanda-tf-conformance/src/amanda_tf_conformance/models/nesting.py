@@ -146,10 +146,10 @@ def _scan_of_scan(n: Any, x: Any) -> Any:
 
 
 def _map_of_branch(n: Any, x: Any) -> Any:
-    def each(row: Any) -> Any:
+    def double_if_positive(row: Any) -> Any:
         return tf.cond(row[0] > 0.0, lambda: row * 2.0, lambda: tf.zeros_like(row))
 
-    return tf.map_fn(each, x) + tf.cast(n, tf.float32)
+    return tf.map_fn(double_if_positive, x) + tf.cast(n, tf.float32)
 
 
 def _partial_gradient_stop(n: Any, x: Any) -> Any:

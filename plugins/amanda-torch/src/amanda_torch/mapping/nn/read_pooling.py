@@ -122,7 +122,7 @@ def _bin_maximum(
     table = np.broadcast_to(place, inside.shape).reshape(*counts, -1).astype("int64")
     mask = inside.reshape(*counts, -1)
     outer = list(x.type.shape.dims[:-axes])
-    flat = ops.reshape(x, shape_argument([*_known(x, outer), math.prod(sizes)]))
+    flat = ops.reshape(x, shape_argument([*_dim_values(x, outer), math.prod(sizes)]))
     bins = ops.gather(flat, table, len(outer))
     low = float("-inf") if x.dtype.kind == "float" else np.iinfo(x.dtype.numpy).min
     bins = ops.where(mask, bins, number(low, x.dtype))
@@ -134,7 +134,7 @@ def _bin_maximum(
     return ops.max(bins, [last]), ops.squeeze(index, [last])
 
 
-def _known(x: Any, dims: Sequence[Any]) -> list[Any]:
+def _dim_values(x: Any, dims: Sequence[Any]) -> list[Any]:
     return [d if isinstance(d, int) else ops.dim(x, axis=i) for i, d in enumerate(dims)]
 
 
@@ -145,11 +145,13 @@ def _unpool(axes: int) -> Callable[..., Any]:
         wanted = list(size)[-axes:]
         outer = list(x.type.shape.dims[:-axes])
         total = math.prod(integer(n, "a size") for n in wanted)
-        rows = [ops.reshape(v, shape_argument([*_known(x, outer), -1]))
+        rows = [ops.reshape(v, shape_argument([*_dim_values(x, outer), -1]))
                 for v in (x, indices)]  # fmt: skip
-        zeros = ops.full(shape_argument([*_known(x, outer), total]), number(0, x.dtype))
+        zeros = ops.full(
+            shape_argument([*_dim_values(x, outer), total]), number(0, x.dtype)
+        )
         y = ops.scatter_elements(zeros, rows[1], rows[0], axis=len(outer))
-        return ops.reshape(y, shape_argument([*_known(x, outer), *wanted]))
+        return ops.reshape(y, shape_argument([*_dim_values(x, outer), *wanted]))
 
     return read
 

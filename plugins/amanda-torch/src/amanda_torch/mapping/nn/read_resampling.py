@@ -74,21 +74,22 @@ def read_affine_grid(theta: Any, size: Any, align_corners: bool) -> Any:
     return ops.affine_grid(theta, shape_argument(size), align_corners=align_corners)
 
 
-def _both(name: str) -> str:
+def _with_vec(name: str) -> str:
     return f"{name} {name}.vec"
 
 
 READ = torch_functions(
     {
-        **{_both(f"upsample_nearest{n}d"): _nearest(n, exact=False) for n in (1, 2, 3)},
-        **{_both(f"_upsample_nearest_exact{n}d"): _nearest(n, exact=True)
+        **{_with_vec(f"upsample_nearest{n}d"): _nearest(n, exact=False)
            for n in (1, 2, 3)},
-        _both("upsample_linear1d"): _smooth(1, "linear"),
-        _both("upsample_bilinear2d"): _smooth(2, "linear"),
-        _both("upsample_trilinear3d"): _smooth(3, "linear"),
-        _both("upsample_bicubic2d"): _smooth(2, "cubic"),
-        _both("_upsample_bilinear2d_aa"): _smooth(2, "linear", antialias=True),
-        _both("_upsample_bicubic2d_aa"): _smooth(2, "cubic", antialias=True),
+        **{_with_vec(f"_upsample_nearest_exact{n}d"): _nearest(n, exact=True)
+           for n in (1, 2, 3)},
+        _with_vec("upsample_linear1d"): _smooth(1, "linear"),
+        _with_vec("upsample_bilinear2d"): _smooth(2, "linear"),
+        _with_vec("upsample_trilinear3d"): _smooth(3, "linear"),
+        _with_vec("upsample_bicubic2d"): _smooth(2, "cubic"),
+        _with_vec("_upsample_bilinear2d_aa"): _smooth(2, "linear", antialias=True),
+        _with_vec("_upsample_bicubic2d_aa"): _smooth(2, "cubic", antialias=True),
         "grid_sampler grid_sampler_2d grid_sampler_3d": read_grid_sampler,
         "affine_grid_generator": read_affine_grid,
     }
