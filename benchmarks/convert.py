@@ -5,37 +5,43 @@
 TF2ONNX_PYTHON is the Python of an environment with tf2onnx and TensorFlow, which do not
 share one with newer packages; without it only Amanda is measured. FOLDER keeps the
 SavedModels and results. `command` is the command of each tool with its defaults, `in
-process` the same from Python, without imports and start. Prints the numbers of nodes
+process` the same from Python, without imports and start. `memory` is how much the peak
+of memory grows after the imports, relative to the weights. Prints the numbers of nodes
 and the largest difference of the results in onnxruntime from TensorFlow's. Exits with 1
 where that of Amanda is above 1e-4.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 NAMES = ("ResNet50", "MobileNetV3Large", "EfficientNetV2B0", "ConvNeXtTiny")
 TOLERANCE = 1e-4
 AMANDA = """
-import sys, time, amanda
+import resource, sys, time, amanda
 import amanda_tf.format, amanda_tf.mapping, amanda_onnx.format, amanda_onnx.mapping
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start = time.perf_counter()
 graph, passes = amanda.load(sys.argv[1]), ["optimize_for_inference"]
 amanda.save(amanda.convert(graph, "onnx@18", passes=passes), sys.argv[2])
 print(time.perf_counter() - start)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 TF2ONNX = """
-import sys, time, tensorflow, tf2onnx.convert
+import resource, sys, time, tensorflow, tf2onnx.convert
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start = time.perf_counter()
 sys.argv[1:] = ["--saved-model", sys.argv[1], "--output", sys.argv[2], "--opset", "18"]
 tf2onnx.convert.main()
 print(time.perf_counter() - start)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 SCRIPTS = {"amanda": AMANDA, "tf2onnx": TF2ONNX}
 COMMANDS = {
@@ -44,15 +50,41 @@ COMMANDS = {
 }
 
 
-def convert(python: str, tool: str, folder: Path, target: Path) -> tuple[float, float]:
-    """Convert in a new process; the seconds in it, and those of the command."""
+class Cost(NamedTuple):
+    """Seconds in a process and of the command; growth of the peak memory in KB."""
+
+    inside: float
+    command: float
+    memory: int
+
+
+def convert(python: str, tool: str, folder: Path, target: Path) -> Cost:
+    """Convert in new processes, from Python and by the command.
+
+    Bytecode of modules is cached, as it is for users, whatever the settings here are.
+    """
     source = str(folder / "saved_model")
-    inside = [python, "-c", SCRIPTS[tool], source, str(target)]
-    done = subprocess.run(inside, check=True, capture_output=True, text=True)
-    start = time.perf_counter()
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / f"{tool}_cache")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def run(*command: str) -> str:
+        return subprocess.run(
+            [python, *command],
+            check=True, capture_output=True, text=True, env=environment,
+        ).stdout  # fmt: skip
+
     options = [each.format(source, target) for each in COMMANDS[tool].split()]
-    subprocess.run([python, "-m", *options], check=True, capture_output=True)
-    return float(done.stdout.split()[-1]), time.perf_counter() - start
+    run("-m", *options)  # which writes the bytecode
+    *_, seconds, memory = run("-c", SCRIPTS[tool], source, str(target)).split()
+    start = time.perf_counter()
+    run("-m", *options)
+    return Cost(float(seconds), time.perf_counter() - start, int(memory))
+
+
+def weights_of(folder: Path) -> float:
+    """The size of the weights in MB."""
+    files = (folder / "saved_model" / "variables").glob("*.data-*")
+    return sum(file.stat().st_size for file in files) / 1e6
 
 
 def result_of(model: Path, folder: Path) -> tuple[int, float]:
@@ -81,18 +113,20 @@ def main(python: str, root: Path, names: tuple[str, ...]) -> int:
         make = [sys.executable, str(HERE / "_make_applications.py"), str(root)]
         subprocess.run([*make, *missing], check=True)
     worst = 0.0
-    print(f"{'model':18}{'by':9}{'in process':>11}{'command':>9}{'nodes':>7}  error")
+    headings = f"{'model':18}{'by':9}{'in process':>11}{'command':>9}{'memory':>12}"
+    print(f"{headings}{'nodes':>7}  error")
     for name in names:
         folder = root / name
         tools = [("amanda", sys.executable), ("tf2onnx", python)]
         for tool, runs in tools if python else tools[:1]:
             target = folder / f"{tool}.onnx"
-            inside, whole = convert(runs, tool, folder, target)
+            cost = convert(runs, tool, folder, target)
             nodes, error = result_of(target, folder)
             if tool == "amanda" and not error <= worst:  # also NaN
                 worst = error
-            times = f"{inside:10.2f}s{whole:8.2f}s"
-            print(f"{name:18}{tool:9}{times}{nodes:7}  {error:.1e}", flush=True)
+            times = f"{cost.inside:10.2f}s{cost.command:8.2f}s"
+            memory = f"{cost.memory / 1e3 / weights_of(folder):11.2f}x"
+            print(f"{name:18}{tool:9}{times}{memory}{nodes:7}  {error:.1e}", flush=True)
     return int(not worst <= TOLERANCE)
 
 

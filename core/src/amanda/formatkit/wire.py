@@ -152,14 +152,22 @@ def iter_fields(
     stop = len(data) if stop is None else stop
     while pos < stop:
         place = pos
-        tag, pos = decode_varint(data, pos, stop, base)
+        tag = data[pos]
+        if tag < 128:  # the usual case, as below
+            pos += 1
+        else:
+            tag, pos = decode_varint(data, pos, stop, base)
         number, kind = tag >> 3, tag & 7
         if not 0 < number <= _LAST_NUMBER:
             _raise_at(f"no field can have the number {number}", base + place)
         start = pos
         if kind == BYTES:
-            size, start = decode_varint(data, pos, stop, base)
-            pos = start + size
+            if pos < stop and data[pos] < 128:
+                start += 1
+                pos = start + data[pos]
+            else:
+                size, start = decode_varint(data, pos, stop, base)
+                pos = start + size
         elif kind == VARINT:
             _, pos = decode_varint(data, pos, stop, base)
         elif kind == FIXED64:

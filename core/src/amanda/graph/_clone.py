@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amanda.errors import ForeignPortError, GraphError
@@ -38,6 +38,7 @@ def clone(
     targets: Iterable[ValueLike | Op | str] | None,
     rename: str,
     memo: Memo | None,
+    functions: Collection[str] | None = None,
 ) -> Graph:
     from amanda.graph._graph import Graph
 
@@ -50,10 +51,10 @@ def clone(
                 copy.outer = around if isinstance(around, Graph) else around.graph
             copy.namespace = graph.namespace
             _copy_contents([(graph, copy)], memo, rename)
-            _copy_root(graph, copy, memo)
+            _copy_root(graph, copy, memo, functions)
             return copy
         values = _values(graph, targets)
-        return _clone_part(graph, values, memo, rename)
+        return _clone_part(graph, values, memo, rename, functions)
 
 
 def paste(
@@ -104,7 +105,11 @@ def _values(graph: Graph, targets: Iterable[ValueLike | Op | str]) -> list[Outpu
 
 
 def _clone_part(
-    graph: Graph, values: list[OutputPort], memo: Memo, rename: str
+    graph: Graph,
+    values: list[OutputPort],
+    memo: Memo,
+    rename: str,
+    functions: Collection[str] | None,
 ) -> Graph:
     ops = graph.upstream(*values)
     needed = {v for v in values if isinstance(v, Parameter)}
@@ -122,8 +127,7 @@ def _clone_part(
     _copy_contents(later, memo, rename)
     for value in values:
         copy.result(memo[value], value.name)
-    for name, function in graph._functions.items():
-        _copy_function(name, function, copy, memo)
+    _copy_functions(graph, copy, memo, functions)
     return copy
 
 
@@ -305,10 +309,19 @@ def _copy_function(name: str, function: Graph, root: Graph, memo: Memo) -> None:
     root.add_function(name, copy)
 
 
-def _copy_root(graph: Graph, copy: Graph, memo: Memo) -> None:
-    """Copy functions and entries, which only root graphs have."""
+def _copy_functions(
+    graph: Graph, copy: Graph, memo: Memo, names: Collection[str] | None
+) -> None:
     for name, function in graph._functions.items():
-        _copy_function(name, function, copy, memo)
+        if names is None or name in names:
+            _copy_function(name, function, copy, memo)
+
+
+def _copy_root(
+    graph: Graph, copy: Graph, memo: Memo, functions: Collection[str] | None
+) -> None:
+    """Copy functions and entries, which only root graphs have."""
+    _copy_functions(graph, copy, memo, functions)
     for name, entry in graph._entries.items():
         inputs, outputs = (
             {key: memo[value] for key, value in side.items()} for side in entry

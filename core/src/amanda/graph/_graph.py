@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -414,15 +414,17 @@ class Graph(Contents):
         *,
         rename: str = "{name}",
         memo: dict[Any, Any] | None = None,
+        functions: Collection[str] | None = None,
     ) -> Graph:
         """A deep copy, or a copy of the part that the targets need.
 
         `memo` receives the copy of every op, value and graph. With targets, these are
-        the results of the copy, which has only the parameters that they need.
+        the results of the copy, which has only the parameters that they need. Of the
+        functions only those named in `functions` are copied; without it, all.
         """
         from amanda.graph._clone import clone
 
-        return clone(self, targets, rename, memo)
+        return clone(self, targets, rename, memo, functions)
 
     def paste(
         self,

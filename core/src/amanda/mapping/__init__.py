@@ -21,6 +21,7 @@ from amanda.mapping.engine.function_inlining import (
     expect_bounded_calls,
     expect_bounded_expansion,
     inline_functions,
+    inline_functions_in_place,
     sum_over_calls,
 )
 from amanda.mapping.hub_mapping import HubMapping, SideFactory
@@ -84,6 +85,7 @@ __all__ = [
     "expect_bounded_expansion",
     "sum_over_calls",
     "inline_functions",
+    "inline_functions_in_place",
     "definitions_of",
     "Unlowered",
     "Supports",

@@ -30,12 +30,44 @@ from amanda_tf.tensors import (
     tensor_chunks,
 )
 
-__all__ = ["attribute_chunks", "read_attribute"]
+__all__ = ["attribute_chunks", "read_attribute", "read_entry"]
 
 PLACEHOLDER: Final = "tensorflow:placeholder"
 RAW: Final = "tensorflow:raw"
 _SMALL: Final = 64
 """The most bytes of an attribute whose value is remembered."""
+_ENTRY: Final = 96
+"""The same, with the name of the attribute."""
+
+
+def read_entry(
+    file: MessageFile, span: Span, node: str
+) -> tuple[str, Any, dict[str, Any]]:
+    """The name of an attribute of a node, its value, and how that was written."""
+    if span[1] - span[0] <= _ENTRY:
+        try:
+            name, value, facts = _read_small_entry(bytes(file.data[span[0] : span[1]]))
+        except AmandaError:  # again, for the place of the error in the file
+            return _read_entry(file, span, node)
+        return name, value.copy() if isinstance(value, list | dict) else value, facts
+    return _read_entry(file, span, node)
+
+
+@lru_cache(1 << 12)
+def _read_small_entry(raw: bytes) -> tuple[str, Any, dict[str, Any]]:
+    return _read_entry(MessageFile(memoryview(raw)), (0, len(raw)), "")
+
+
+def _read_entry(
+    file: MessageFile, span: Span, node: str
+) -> tuple[str, Any, dict[str, Any]]:
+    entry = SCHEMA.read("NodeDef.AttrEntry", file.data, *span)
+    name, at = entry.get("key", ""), entry.get("value", (span[1], span[1]))
+    try:
+        return name, *read_attribute(file, at)
+    except AmandaError as error:
+        error.who = error.who or f"{name} of {node!r}"
+        raise
 
 
 def read_attribute(file: MessageFile, span: Span) -> tuple[Any, dict[str, Any]]:

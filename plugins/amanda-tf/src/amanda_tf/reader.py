@@ -8,19 +8,18 @@ messages.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from amanda.errors import AmandaError, FormatError
+from amanda.errors import FormatError
 from amanda.formatkit import MessageFile, Span
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
-from amanda_tf.attributes import read_attribute
+from amanda_tf.attributes import read_entry
 from amanda_tf.messages import GRAPH_RECORDS, NODE_RECORDS, SCHEMA
 from amanda_tf.references import (
     Groups,
     Spelling,
-    output_groups,
-    output_types,
+    groups_and_types,
     parse_reference,
 )
 
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
     from amanda.dictionary import Dictionary, OpDef
 
 __all__ = ["GraphReader"]
+
+_READ_FIELDS: Final = frozenset({"name", "op", "input", "device", "attr"})
+"""The fields of a node that an op stands for."""
 
 
 class GraphReader:
@@ -99,10 +101,11 @@ class GraphReader:
         else:
             op = self._add_op(name, kind, entry, attrs, node.get("input", ()))
         self.ops[name] = op
-        rest = SCHEMA.raw_fields(
-            "NodeDef", self.file.data, span,
-            without=["name", "op", "input", "device", "attr"],
-        )  # fmt: skip
+        rest = b""
+        if not node.keys() <= _READ_FIELDS:
+            rest = SCHEMA.raw_fields(
+                "NodeDef", self.file.data, span, without=_READ_FIELDS
+            )
         NODE_RECORDS.add(op, device=node.get("device"), attrs=facts, rest=rest)
 
     def _add_op(
@@ -113,15 +116,16 @@ class GraphReader:
         attrs: dict[str, Any],
         inputs: list[str],
     ) -> Op:
-        types = [] if entry is None else list(output_types(entry, attrs))
-        groups = output_groups(entry, attrs) if entry else self.functions.get(kind)
+        types: list[Any] = []
+        groups = self.functions.get(kind)
+        if entry is not None:
+            groups, types = groups_and_types(entry, attrs)
         if groups is None:  # an op that nobody knows: as many outputs as are read
             used = self._used.get(name, {"output": 1})
             groups = [(output or "output", number) for output, number in used.items()]
         count = sum(number for _, number in groups)
-        data = sum(not text.startswith("^") for text in inputs)
         op = self.graph.add(
-            kind, [None] * data, attrs, name=name, outputs=count,
+            kind, self._known_inputs(inputs), attrs, name=name, outputs=count,
             feedback=entry is not None and entry.feedback,
         )  # fmt: skip
         self._groups[name] = groups
@@ -131,27 +135,35 @@ class GraphReader:
             port.type = type
         return op
 
+    def _known_inputs(self, inputs: list[str]) -> list[OutputPort | None]:
+        """The values that a node reads; None for those of later nodes."""
+        data = [text for text in inputs if not text.startswith("^")]
+        names = (text.partition(":")[0] for text in data)
+        return [
+            self.value(text, "a node")
+            if name in self.ops or name in self.parameters
+            else None
+            for text, name in zip(data, names, strict=True)
+        ]
+
     def _read_attributes(
         self, node: str, spans: list[Span]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        attrs, facts = {}, {}
+        attrs: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
         for span in spans:
-            entry = SCHEMA.read("NodeDef.AttrEntry", self.file.data, *span)
-            key, at = entry.get("key", ""), entry.get("value", (span[1], span[1]))
-            try:
-                attrs[key], fact = read_attribute(self.file, at)
-            except AmandaError as error:
-                error.who = error.who or f"{key} of {node!r}"
-                raise
+            key, value, fact = read_entry(self.file, span, node)
+            attrs[key] = value
             if fact:
-                facts[key] = fact
+                facts[key] = dict(fact)
         return attrs, facts
 
     def _connect(self, node: Mapping[str, Any]) -> None:
         op = self.ops[node["name"]]
         data = [text for text in node.get("input", ()) if not text.startswith("^")]
-        for port, text in zip(op.input_ports, data, strict=True):
-            port.connect(self.value(text, f"{op.name!r}"))
+        for i, text in enumerate(data):
+            if op.inputs[i] is None:
+                op.input_ports[i].connect(self.value(text, f"{op.name!r}"))
 
     def _add_control(self, node: Mapping[str, Any]) -> None:
         op = self.ops[node["name"]]

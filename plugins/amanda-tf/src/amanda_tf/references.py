@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Groups",
     "Spelling",
+    "groups_and_types",
     "output_groups",
     "output_types",
     "parse_reference",
@@ -77,18 +78,32 @@ def output_groups(entry: OpDef, attrs: Mapping[str, Any]) -> Groups:
 def output_types(entry: OpDef, attrs: Mapping[str, Any]) -> Iterator[Type | None]:
     """The type of each output, as far as the attributes say."""
     for port, dtypes in _outputs(entry, attrs):
-        for dtype in dtypes:
-            type = TensorType(dtype) if isinstance(dtype, DType) else None
-            yield RefType(type) if port.ref and type is not None else type
+        yield from _types(port, dtypes)
+
+
+def groups_and_types(
+    entry: OpDef, attrs: Mapping[str, Any]
+) -> tuple[Groups, list[Type | None]]:
+    """Both of the above."""
+    rows = list(_outputs(entry, attrs))
+    groups = [(port.name, len(dtypes)) for port, dtypes in rows]
+    return groups, [type for row in rows for type in _types(*row)]
+
+
+def _types(port: Any, dtypes: list[Any]) -> Iterator[Type | None]:
+    for dtype in dtypes:
+        type = TensorType(dtype) if isinstance(dtype, DType) else None
+        yield RefType(type) if port.ref and type is not None else type
 
 
 def _outputs(entry: OpDef, attrs: Mapping[str, Any]) -> Iterator[tuple[Any, list[Any]]]:
     """Each output with the element types of its values."""
-    known = {**{a.name: a.default for a in (*entry.attrs, *entry.variables)}, **attrs}
     for port in entry.outputs:
-        given = known.get(port.type) if isinstance(port.type, str) else port.type
+        given: Any = port.type
+        if isinstance(given, str):
+            given = _attribute(entry, attrs, given)
         dtypes = list(given) if isinstance(given, list | tuple) else [given]
-        times = known.get(port.number) if port.number else 1
+        times = _attribute(entry, attrs, port.number) if port.number else 1
         count = times if isinstance(times, int) else 1
         if count > _MAX_OUTPUTS:
             raise FormatError(
@@ -96,3 +111,11 @@ def _outputs(entry: OpDef, attrs: Mapping[str, Any]) -> Iterator[tuple[Any, list
                 expected=f"at most {_MAX_OUTPUTS}", got=count,
             )  # fmt: skip
         yield port, dtypes * count
+
+
+def _attribute(entry: OpDef, attrs: Mapping[str, Any], name: str) -> Any:
+    """An attribute of a node, or its default."""
+    if name in attrs:
+        return attrs[name]
+    rows = (*entry.attrs, *entry.variables)
+    return next((each.default for each in rows if each.name == name), None)

@@ -17,6 +17,7 @@ __all__ = [
     "expect_bounded_calls",
     "expect_bounded_expansion",
     "inline_functions",
+    "inline_functions_in_place",
     "sum_over_calls",
 ]
 
@@ -30,14 +31,23 @@ Specialize: TypeAlias = Callable[[Op, Graph], Graph]
 def inline_functions(graph: Graph, callee: Callee, specialize: Specialize) -> Graph:
     """A copy without local functions and their calls; `graph` itself without any.
 
-    `callee` returns the function that an op calls, or None; `specialize` returns a copy
-    of that function for one call. LimitError where functions are recursive or expand to
-    more than 2**18 ops.
+    `callee` returns the function that an op calls, or None; `specialize` returns that
+    function for one call, whose ops are copied. LimitError where functions are
+    recursive or expand to more than 2**18 ops.
     """
     if not graph.functions:
         return graph
-    expect_bounded_calls(graph, lambda op: filter(None, [callee(op)]))
     copy = graph.clone()
+    inline_functions_in_place(copy, callee, specialize)
+    return copy
+
+
+def inline_functions_in_place(
+    copy: Graph, callee: Callee, specialize: Specialize
+) -> None:
+    """Replace all calls of local functions, and remove these: see
+    `inline_functions`."""
+    expect_bounded_calls(copy, lambda op: filter(None, [callee(op)]))
     parts = [g for g in copy.graphs() if g.owner is None and not _is_in_function(g)]
     waiting = [op for part in parts for op in part]
     while waiting:
@@ -47,7 +57,6 @@ def inline_functions(graph: Graph, callee: Callee, specialize: Specialize) -> Gr
             waiting += _inline_call(op, specialize(op, function))
     for name in list(copy.functions):
         copy.remove_function(name)
-    return copy
 
 
 def _is_in_function(graph: Graph) -> bool:

@@ -31,14 +31,17 @@ from amanda_tf.loading.interface import (
     forget_files,
     remove_placeholders,
 )
-from amanda_tf.mapping.control.function_bodies import expand_functions
+from amanda_tf.mapping.control.function_bodies import (
+    expand_functions_in_place,
+    names_of_needed,
+)
 from amanda_tf.mapping.control.loop_types import LOOPS, variable_type, wider_loop_types
 from amanda_tf.mapping.control.structured_control_flow import structure_control_flow
 from amanda_tf.mapping.placeholders import placeholders_to_parameters
 from amanda_tf.mapping.tables.table_content import note_table_contents
-from amanda_tf.mapping.unused_ops import remove_unused
+from amanda_tf.mapping.unused_ops import needed_ops, remove_unused
 from amanda_tf.mapping.variables.reference_variables import use_resource_variables
-from amanda_tf.mapping.variables.resources import resolve_resources
+from amanda_tf.mapping.variables.resources import TABLES, resolve_resources
 from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS
 from amanda_tf.notes import CONTROL_OUTPUT
 
@@ -90,7 +93,7 @@ class TensorFlowSide(PlainSide):
 
     def prepare(self, graph: Graph) -> Graph:
         """A copy to be read, with parameters and results."""
-        copy = graph.clone()
+        copy = graph.clone(functions=names_of_possible_calls(graph))
         if GRAPH_RECORDS.key not in copy.attrs:  # of a text form, say
             dictionary: Any = namespace(self.name, assume=True)
             cast_attributes(copy, dictionary)
@@ -104,7 +107,7 @@ class TensorFlowSide(PlainSide):
         remove_unused(copy)
         if has_entries:
             remove_placeholders(copy)
-        copy = expand_functions(copy)
+        expand_functions_in_place(copy)
         remove_no_ops(copy)
         use_resource_variables(copy, _dictionary(self.name))
         for part in list(copy.graphs()):
@@ -129,6 +132,14 @@ class TensorFlowSide(PlainSide):
         add_derived_attributes(graph, dictionary)
         bodies_to_functions(graph)
         add_derived_attributes(graph, dictionary)
+
+
+def names_of_possible_calls(graph: Graph) -> set[str] | None:
+    """The functions that the results may need; None, which is all, with tables, whose
+    initializers no result needs, and without results."""
+    if not graph.results or any(op.type in TABLES for op in graph):
+        return None
+    return names_of_needed(needed_ops(graph), graph.functions)
 
 
 def expect_tensors(graph: Graph, name: str) -> None:

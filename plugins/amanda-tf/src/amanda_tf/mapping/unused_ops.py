@@ -10,15 +10,12 @@ from amanda_tf.notes import CONTROL_OUTPUT
 _CYCLIC = ("Merge", "RefMerge", "NextIteration", "RefNextIteration")
 """Ops whose inputs may be cycles."""
 
-__all__ = ["is_control_output", "remove_unused"]
+__all__ = ["is_control_output", "needed_ops", "remove_unused"]
 
 
 def remove_unused(graph: Graph) -> None:
     """Remove ops that no result and no control output needs, by a value or by order."""
-    sides = (side for entry in graph.entries.values() for side in entry)
-    named = (value for side in sides for value in side.values())
-    values = [v for v in (*graph.results, *named) if v is not None]
-    needed = _with_order(graph, values, [op for op in graph if is_control_output(op)])
+    needed = needed_ops(graph)
     unused = [
         op
         for op in graph
@@ -31,6 +28,14 @@ def remove_unused(graph: Graph) -> None:
                 port.connect(None)
     for op in reversed(unused):
         graph.remove(op)
+
+
+def needed_ops(graph: Graph) -> set[Op]:
+    """The ops that results and control outputs need, by a value or by order."""
+    sides = (side for entry in graph.entries.values() for side in entry)
+    named = (value for side in sides for value in side.values())
+    values = [v for v in (*graph.results, *named) if v is not None]
+    return _with_order(graph, values, [op for op in graph if is_control_output(op)])
 
 
 def is_control_output(op: Op) -> bool:

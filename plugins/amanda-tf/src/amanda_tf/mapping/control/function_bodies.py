@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from amanda.errors import FormatError
 from amanda.graph import Graph, Op
-from amanda.mapping import expect_bounded_calls, inline_functions
+from amanda.mapping import expect_bounded_calls, inline_functions_in_place
 from amanda.tensors import FunctionRef
 from amanda_tf.attributes import PLACEHOLDER
 from amanda_tf.effects import has_effects
 from amanda_tf.notes import CONTROL_OUTPUT
 
-__all__ = ["expand_functions"]
+__all__ = ["expand_functions", "expand_functions_in_place", "names_of_needed"]
 
 _BODIES: Final = {
     "If": ("then_branch", "else_branch"), "StatelessIf": ("then_branch", "else_branch"),
@@ -34,11 +34,19 @@ def expand_functions(graph: Graph) -> Graph:
     """A copy without a library: calls are inlined, other functions are bodies."""
     if not graph.functions:
         return graph
-    _remove_unused_functions(graph)
-    own = graph.functions
-    expect_bounded_calls(graph, lambda op: _functions_named_by(op, own))
-    copy = graph.clone()
+    copy = graph.clone(functions=names_of_needed(graph, graph.functions))
+    expand_functions_in_place(copy)
+    return copy
+
+
+def expand_functions_in_place(copy: Graph) -> None:
+    """Inline the calls of functions, and make other functions bodies of ops."""
+    needed = names_of_needed(copy, copy.functions)
+    for name in list(copy.functions):
+        if name not in needed:
+            copy.remove_function(name)
     library = dict(copy.functions)
+    expect_bounded_calls(copy, lambda op: _functions_named_by(op, library))
     for part in (*library.values(), copy):
         waiting = list(part.walk())
         while waiting:
@@ -52,30 +60,32 @@ def expand_functions(graph: Graph) -> Graph:
             return None
         return library.get(named.name)
 
-    return inline_functions(copy, callee, _specialize)
+    inline_functions_in_place(copy, callee, _specialize)
 
 
-def _remove_unused_functions(graph: Graph) -> None:
-    """Remove the functions that no op of the root graph needs."""
-    needed: set[Graph] = set()
-    waiting: list[Graph] = [graph]
+def names_of_needed(ops: Iterable[Op], library: Mapping[str, Graph]) -> set[str]:
+    """The names of the functions that some ops of the root graph need."""
+    needed: set[str] = set()
+    waiting = list(ops)
     while waiting:
-        for op in waiting.pop().walk():
-            for function in _functions_named_by(op, graph.functions):
-                if function not in needed:
-                    needed.add(function)
-                    waiting.append(function)
-    for name, function in list(graph.functions.items()):
-        if function not in needed:
-            graph.remove_function(name)
+        op = waiting.pop()
+        for name in _names_of_functions(op, library):
+            if name not in needed:
+                needed.add(name)
+                waiting += library[name].walk()
+        for inner in (op,) if isinstance(op, Graph) else op.bodies.values():
+            waiting += inner.walk()
+    return needed
 
 
 def _specialize(op: Op, function: Graph) -> Graph:
-    """A copy of a function, with the attributes of a call; its effects stay."""
-    copy = function.clone()
-    for each in copy:
+    """The function, with the attributes of a call; its effects stay."""
+    for each in function:
         if has_effects(each):
             each.attrs[CONTROL_OUTPUT] = True
+    if not any(map(_has_placeholder, function.walk())):
+        return function
+    copy = function.clone()
     given = op.attrs if op.has_attrs else {}
     for each in copy.walk():
         for key, value in list(each.attrs.items()) if each.has_attrs else ():
@@ -84,6 +94,12 @@ def _specialize(op: Op, function: Graph) -> Graph:
                 if name in given:
                     each.attrs[key] = given[name]
     return copy
+
+
+def _has_placeholder(op: Op) -> bool:
+    """Whether an attribute is one of the function's call."""
+    values = op.attrs.values() if op.has_attrs else ()
+    return any(isinstance(value, dict) and PLACEHOLDER in value for value in values)
 
 
 def _attach_bodies(op: Op, library: dict[str, Graph]) -> list[Graph]:
@@ -120,8 +136,12 @@ def _references(key: str, named: Any) -> list[tuple[str, FunctionRef]]:
 
 def _functions_named_by(op: Op, library: Mapping[str, Graph]) -> list[Graph]:
     """The functions that an op calls or has as bodies, as often as it names them."""
+    return [library[name] for name in _names_of_functions(op, library)]
+
+
+def _names_of_functions(op: Op, library: Mapping[str, Graph]) -> list[str]:
     names = [op.type or ""]
     for value in op.attrs.values() if op.has_attrs else ():
         items = value if isinstance(value, list) else [value]
         names += [item.name for item in items if isinstance(item, FunctionRef)]
-    return [library[name] for name in names if name in library]
+    return [name for name in names if name in library]
