@@ -30,7 +30,12 @@ SHAPES = ("chain", "wide", "nested")
 def measure(library: str, shape: str, n: int) -> dict[str, float]:
     source = str(HERE.parent / "core" / "src")
     env = {**os.environ, "PYTHONPATH": source, "PYTHONHASHSEED": "0"}
-    command = [sys.executable, str(HERE / f"_scale_{library}.py"), shape, str(n)]
+    command = [
+        sys.executable,
+        str(HERE / "processes" / f"scale_{library}.py"),
+        shape,
+        str(n),
+    ]
     process = subprocess.run(
         command, check=True, capture_output=True, text=True, env=env
     )

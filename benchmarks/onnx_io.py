@@ -34,7 +34,7 @@ def measure(library: str, operation: str, path: Path) -> dict[str, float]:
     env = {**os.environ, "PYTHONPATH": python, "PYTHONHASHSEED": "0"}
     command = [
         sys.executable,
-        str(HERE / "_onnx_io_one.py"),
+        str(HERE / "processes" / "onnx_io_one.py"),
         library,
         operation,
         str(path),
@@ -75,7 +75,7 @@ def main(nodes: int, rounds: int, megabytes: int) -> int:
     print(f"{'':34} {'amanda':>10} {'other':>10}      {'ratio':>8}")
     with tempfile.TemporaryDirectory() as folder:
         large, many = Path(folder, "large.onnx"), Path(folder, "many.onnx")
-        make = [sys.executable, str(HERE / "_onnx_io_one.py"), "make"]
+        make = [sys.executable, str(HERE / "processes" / "onnx_io_one.py"), "make"]
         subprocess.run([*make, "large", str(large), str(megabytes)], check=True)
         subprocess.run([*make, "many", str(many), str(nodes)], check=True)
         warm = str(Path(folder, "warm.onnx"))
