@@ -83,3 +83,11 @@ def test_an_input_of_no_place_is_an_error(graph: Graph) -> None:
     op.input_ports[1].set_name("size.7")
     with pytest.raises(GraphError, match="no place of an argument"):
         CallLayout(op.definition).arguments(op)
+
+
+def test_lists_of_a_fixed_length_may_be_of_any(graph: Graph) -> None:
+    """`int[1]` of PyTorch is a list; the length is for one number in its place."""
+    graph.add("aten.sum.dim_IntList", [graph.parameters[0]], {"dim": [0, 1]})
+    assert faults(graph) == []
+    graph.add("aten.sum.dim_IntList", [graph.parameters[0]], {"dim": ["0"]})
+    assert len(faults(graph)) == 1

@@ -183,3 +183,22 @@ def test_a_graph_without_records_is_a_program(tmp_path: Path) -> None:
     [found] = program.module()(feed)
     expected = (feed @ torch.from_numpy(weight).T + 1).flatten()
     torch.testing.assert_close(found, expected)
+
+
+def test_ranges_of_numbers_that_depend_on_data(tmp_path: Path) -> None:
+    """A symbol whose range is the usual one, which PyTorch needs all the same."""
+
+    class Count(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            size = x.sum().item()
+            torch._check(size >= 0)
+            return torch.zeros(size)
+
+    program = torch.export.export(Count(), (torch.tensor([1, 2]),))
+    path, written = tmp_path / "a.pt2", tmp_path / "b.pt2"
+    torch.export.save(program, path)
+    amanda.save(amanda.load(path), written)
+    found, read = torch.export.load(written), torch.export.load(path)
+    assert str(found) == str(read)
+    assert found.range_constraints == read.range_constraints
+    assert found.module()(torch.tensor([2, 3])).shape == (5,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -190,7 +191,9 @@ class OpChecker:
                     )
             elif isinstance(value, dict) and self.reference in value:
                 continue  # the caller of the enclosing function has the value
-            elif (why := attribute_fault(attr, value)) is not None:
+            elif (why := attribute_fault(attr, value)) is not None and not (
+                self.layout is not None and _fits_any_length(attr, value)
+            ):
                 yield OpFault(_kind_of(attr, value), f"attribute {why}")
         for name in missing:
             if name in self.required:
@@ -271,6 +274,12 @@ class OpChecker:
             for binding, port in zip(bindings, values, strict=False):
                 if port.has_attrs:
                     yield from _port_attr_faults(side, binding, port)
+
+
+def _fits_any_length(attr: Attr, value: Any) -> bool:
+    """Whether a value fits, if lists of a fixed length may be of any, as in PyTorch."""
+    loose = attr._replace(kind=re.sub(r"\[\d+\]", "[]", attr.kind))
+    return loose.kind != attr.kind and attribute_fault(loose, value) is None
 
 
 def _is_input(value: Any) -> bool:

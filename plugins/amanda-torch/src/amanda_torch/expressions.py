@@ -7,6 +7,7 @@ dim can be, such as fractions and comparisons, are unknown dims.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -193,12 +194,15 @@ class SymbolHints:
 
     def __init__(self, values: Mapping[str, int] = MappingProxyType({})) -> None:
         self.values = dict(values)
+        self.symbols: set[str] = set(values)
+        """All symbols of the expressions that were printed."""
 
     def entry(self, dim: Dim) -> dict[str, Any]:
         """A dim as files have it; one that depends on data has no hint."""
         if isinstance(dim, int):
             return {"as_int": dim}
         names = [symbol.name or "" for symbol in dim.free]
+        self.symbols.update(names)
         hint = None
         if not any(map(is_data_dependent, names)):
             known = {
@@ -206,6 +210,11 @@ class SymbolHints:
             }
             hint = {"as_int": evaluate(dim, known)}
         return {"as_expr": {"expr_str": format_expression(dim), "hint": hint}}
+
+    def new_entry(self) -> dict[str, Any]:
+        """The entry of a number that depends on data, by a new symbol."""
+        count = next(i for i in itertools.count(1000) if f"u{i}" not in self.symbols)
+        return self.entry(Sym.named(f"u{count}"))
 
     def collect(self, dim: Dim, size: Mapping[str, Any]) -> None:
         """Collect the hint of a size that is a symbol."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.graph import Graph
@@ -30,13 +30,20 @@ def usual_facts(dictionary: Dictionary) -> dict[str, Any]:
     }
 
 
-def drop_usual_facts(graph: Graph, dictionary: Dictionary) -> None:
-    """Drop the facts of a program that the writer has without a record."""
+def drop_usual_facts(
+    graph: Graph, dictionary: Dictionary, symbols: Container[str]
+) -> None:
+    """Drop the facts of a program that the writer has without a record.
+
+    `symbols` are those with usual entries, for which it has ranges.
+    """
     record = PROGRAM_RECORDS.of(graph)
     usual = usual_facts(dictionary)
     kept = {key: value for key, value in record.items() if usual.get(key) != value}
     ranges = kept.get("range_constraints", {})
-    kept["range_constraints"] = {n: r for n, r in ranges.items() if r != UNBOUNDED}
+    kept["range_constraints"] = {
+        n: r for n, r in ranges.items() if r != UNBOUNDED or n not in symbols
+    }
     names = [port.name for port in graph.parameters]
     call = module_call(names, len(names), len(graph.results))
     if kept.get("module_call_graph") == [call]:

@@ -29,7 +29,7 @@ def program_json(graph: Graph, dictionary: Dictionary) -> dict[str, Any]:
     types.hints.values.update(record.get("hints", {}))
     writer = _Writer(dictionary, types)
     body, signature = writer.root(graph, record)
-    for name in types.hints.values:
+    for name in types.hints.symbols | types.hints.values.keys():
         ranges.setdefault(name, dict(UNBOUNDED))
     module = {
         "graph": body, "signature": signature,

@@ -63,7 +63,7 @@ def read_program(
         facts = {key: program[key] for key in _FIELDS if key in program}
         facts |= {key: module[key] for key in _MODULE_FIELDS if key in module}
         PROGRAM_RECORDS.add(graph, hints=reader.types.hints.unusual(), **facts)
-        drop_usual_facts(graph, dictionary)
+        drop_usual_facts(graph, dictionary, reader.types.hints.values)
     return graph
 
 

@@ -154,8 +154,7 @@ class ValueTable:
         value = type.value if isinstance(type, TensorType) else None
         if isinstance(value, int | Sym) and kind == "as_sym_int":
             return self.types.hints.entry(value)
-        symbol = f"Symbol('u_{name}', integer=True)"
-        return {"as_expr": {"expr_str": symbol, "hint": None}}
+        return self.types.hints.new_entry()
 
     # -- references -----------------------------------------------------------------
 
