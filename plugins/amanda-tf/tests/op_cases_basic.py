@@ -239,7 +239,9 @@ SHAPES = [
     case("GatherV2", r(4, 3), i([2, 0]), 1),
     case("GatherV2", r(2, 4, 3), i([[2, 0], [1, 1]]), 1, batch_dims=1),
     case("GatherNd", r(4, 3), i([[2, 0], [1, 1]])),
+    case("OneHot", i(1, 0, 5), i(3).reshape(()), 1.5, 0.0),
     case("OneHot", i([1, 0, 3]), 4, np.float32(2), np.float32(-1)),
+    case("OneHot", i([1, 0, 5]), i(3).reshape(()), np.float32(1), np.float32(0)),
     case("Where", i([1, 0, 1], dtype="bool")),
     case("ScatterNd", i([[1], [1]]), r(2, 3), [4, 3]),
     *(

@@ -67,7 +67,12 @@ def is_open_type(type: TensorType) -> bool:
 
 
 def with_element_type(array: Any, element: Any) -> Any:
-    """The array, with zeros like this element where it is open."""
+    """The array, with zeros like this element where it is open.
+
+    One of arrays or optionals has the element type of what is written to it.
+    """
+    if array.dtype != element.dtype:
+        array = ops.astype(array, dtype=element.dtype)
     if not is_open(array) or element.type.shape.key == (0,):
         return array
     return with_shape(array, ops.shape_of(element), element.dtype)

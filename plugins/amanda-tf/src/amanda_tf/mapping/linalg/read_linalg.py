@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from amanda_std import ops
-from amanda_std.mappings import expect, known_content, rank_of, required_integer
+from amanda_std.mappings import (
+    expect,
+    known_content,
+    known_scalar,
+    rank_of,
+    required_integer,
+)
 
 __all__ = ["READ"]
 
@@ -143,9 +149,13 @@ def read_matrix_diag_v3(
 ) -> Any:  # fmt: skip
     """A matrix with a diagonal, or a band of them, and padding elsewhere."""
     low, high = _band_of(k)
-    width = int(diagonal.shape[-1])
     height = required_integer(rows, "num_rows")
     breadth = required_integer(columns, "num_cols")
+    size = diagonal.type.shape.dims[-1]
+    is_square = (low, high, height, breadth) == (0, 0, -1, -1)
+    if is_square and not isinstance(size, int) and known_scalar(padding) == 0:
+        return ops.diagonal_matrix(diagonal)
+    width = int(size)
     least_rows, least_columns = width - min(high, 0), width + max(low, 0)
     if height < 0 and breadth < 0:
         height = breadth = max(least_rows, least_columns)

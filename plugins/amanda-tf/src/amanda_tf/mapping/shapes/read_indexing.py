@@ -55,7 +55,9 @@ def read_gather_v2(x: Any, indices: Any, axis: Any, *, batch_dims: int = 0) -> A
 
 def read_one_hot(indices: Any, depth: Any, on: Any, off: Any, *, axis: int = -1) -> Any:
     """OneHot to `one_hot`."""
-    return ops.one_hot(indices, required_integer(depth, "depth"), on, off, axis=axis)
+    known = known_scalar(depth)
+    count = ops.astype(depth, dtype="int64") if known is None else int(known)
+    return ops.one_hot(indices, count, on, off, axis=axis)
 
 
 def read_where(x: Any, *_: Any) -> Any:
