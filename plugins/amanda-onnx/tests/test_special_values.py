@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import amanda
-from amanda.types import TensorType
+from amanda.types import Sym, TensorType
 from amanda_std import ops, trace
 
 NAN, INF = np.nan, np.inf
@@ -66,3 +66,36 @@ def test_means_of_nothing(axes, keepdims):
         expected = x.mean(None if axes is None else tuple(axes), keepdims=keepdims)
     (found,) = amanda.run(graph, [x], backend="onnxruntime").values()
     np.testing.assert_array_equal(found, expected, strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("function", [ops.sum, ops.prod])
+def test_sums_of_narrow_integers_wrap_around(function, dtype):
+    pytest.importorskip("amanda_onnxruntime", reason="needs onnxruntime")
+    x = np.array([[100, 120, 3], [7, 90, 5]]).astype(dtype)
+    graph = trace(lambda x: function(x, [1]), [TensorType(dtype, [2, 3])])
+    found, expected = (
+        amanda.run(graph, [x], backend=b)[0] for b in ("onnxruntime", "numpy")
+    )
+    np.testing.assert_array_equal(found, expected, strict=True)
+
+
+@pytest.mark.parametrize("padding", ["same_upper", "same_lower"])
+@pytest.mark.parametrize("dilations", [(1, 1), (2, 3)])
+@pytest.mark.parametrize("batch", [2, Sym.named("n")])
+def test_convolutions_that_keep_the_size(padding, dilations, batch):
+    """onnxruntime refuses `auto_pad` with dilations."""
+    pytest.importorskip("amanda_onnxruntime", reason="needs onnxruntime")
+    rng = np.random.default_rng(0)
+    x, w = (rng.normal(size=s).astype("f") for s in ((2, 4, 6, 7), (6, 2, 3, 2)))
+
+    def function(x):
+        return ops.conv(x, w, padding=padding, dilations=dilations, groups=2)
+
+    graph = trace(function, [TensorType("float32", [batch, 4, 6, 7])])
+    onnx_graph = amanda.convert(graph, "onnx")
+    assert sum(op.type == "Conv" for op in onnx_graph) == 1
+    found, expected = (
+        amanda.run(graph, [x], backend=b)[0] for b in ("onnxruntime", "numpy")
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

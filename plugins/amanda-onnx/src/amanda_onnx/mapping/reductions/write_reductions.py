@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from amanda.graph import OutputPort
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
-from amanda.types import TensorType, bool_, int32
+from amanda.types import TensorType, bool_, int8, int16, int32, uint8, uint16
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.operands import int64_tensor, opset_of
 from amanda_std.mappings import static_value
 
 __all__ = ["WRITE"]
+
+_NARROW: Final = (int8, uint8, int16, uint16)
+"""Integers that ONNX sums as wider ones; the result wraps around the same way."""
 
 
 def _writer(type: str, first: int) -> Callable[..., Any]:
@@ -32,6 +35,10 @@ def _reduce(o: Any, type: str, first: int, x: Any, axes: Any, keepdims: bool) ->
     known = None if axes is None else static_value(axes)
     if known == []:
         return o.Identity(x)
+    narrow = x.type.dtype if isinstance(x.type, TensorType) else None
+    if narrow in _NARROW and type in ("ReduceSum", "ReduceProd"):
+        wide = _reduce(o, type, first, o.Cast(x, to=CODES[int32]), axes, keepdims)
+        return o.Cast(wide, to=CODES[narrow])
     if opset_of(o) >= first:
         is_operand = axes is None or isinstance(axes, OutputPort)
         operand = axes if is_operand else int64_tensor(known)
