@@ -121,6 +121,7 @@ def prepare_graph(graph: Graph) -> Graph:
     """The graph of the ops that have kernels, with constants folded."""
     typed = graph.clone()
     infer(typed)
+    passes.fuse(typed)
     lower(typed, _is_supported)
     for improve in (passes.fold, passes.share, passes.drop):
         improve(typed)

@@ -143,7 +143,17 @@ def view(x: Any, shape: Any, strides: Any, offset: Any = 0) -> Any:
 def astype(x: Any, *, dtype: Any) -> Any:
     if x.dtype.is_complex and dtype.kind != "complex":
         x = x != 0 if dtype.kind == "bool" else x.real
-    return x.to(torch_dtype(dtype))
+    own = torch_dtype(dtype)
+    if own in _WITHOUT_INFINITY and x.is_floating_point():
+        x = torch.where(_WITHOUT_INFINITY[own](x), torch.nan, x)
+    return x.to(own)
+
+
+_WITHOUT_INFINITY: Final = {
+    torch.float8_e4m3fn: lambda x: x.abs() > 464,  # half a step above the largest
+    torch.float8_e8m0fnu: lambda x: x <= 0,
+}
+"""Which elements become NaN in types for which casts of PyTorch saturate."""
 
 
 def full(shape: Any, value: Any) -> Any:

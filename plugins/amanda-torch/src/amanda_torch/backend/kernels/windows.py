@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
@@ -39,8 +40,19 @@ _MAX_POOL: Final = {
 }
 
 
-def _permute(x: Any, order: tuple[int, ...]) -> Any:
-    return x if order == tuple(range(x.ndim)) else x.permute(order)
+@lru_cache
+def _data_order(layout: str, rank: int) -> tuple[int, ...] | None:
+    """The permutation to channels first; None if they are first."""
+    order = channels_first_permutation(layout, rank)
+    return None if order == tuple(range(rank)) else order
+
+
+def _permute(x: Any, order: tuple[int, ...] | None) -> Any:
+    return x if order is None else x.permute(order)
+
+
+def _restore(y: Any, order: tuple[int, ...] | None) -> Any:
+    return y if order is None else y.permute(inverse_permutation(order))
 
 
 def conv(
@@ -53,15 +65,28 @@ def conv(
             x, w, b, layout=layout, kernel_layout=kernel_layout, strides=strides,
             padding=padding, dilations=dilations, groups=groups,
         )  # fmt: skip
-    order = channels_first_permutation(layout, x.ndim)
-    x = _permute(x, order)
-    w = _permute(w, channels_first_permutation(kernel_layout, w.ndim))
+    order = _data_order(layout, x.ndim)
+    x, w = _permute(x, order), _permute(w, _data_order(kernel_layout, w.ndim))
+    s, d, pads, extra = _convolution_geometry(
+        tuple(x.shape[2:]), tuple(w.shape[2:]), strides, padding, dilations
+    )
+    if extra:
+        x = pad_last_axes(x, extra)
+    y = _CONV[n](x, w, b, s, pads, d, groups)
+    return _restore(y, order)
+
+
+@lru_cache
+def _convolution_geometry(
+    spatial: Any, kernel: Any, strides: Any, padding: Any, dilations: Any
+) -> tuple[Any, ...]:
+    """Strides, dilations, pads for PyTorch, and pads that it does not have."""
+    n = len(kernel)
     s, d = per_axis(strides, n), per_axis(dilations, n)
-    pads = explicit_padding(padding, x.shape[2:], w.shape[2:], s, d)
+    pads = explicit_padding(padding, spatial, kernel, s, d)
     if any(low != high or low < 0 for low, high in pads):
-        x, pads = pad_last_axes(x, pads), [(0, 0)] * n
-    y = _CONV[n](x, w, b, s, [low for low, _ in pads], d, groups)
-    return _permute(y, inverse_permutation(order))
+        return s, d, (0,) * n, pads
+    return s, d, tuple(low for low, _ in pads), None
 
 
 def conv_transpose(
@@ -75,9 +100,9 @@ def conv_transpose(
             padding=padding, dilations=dilations, groups=groups,
             output_padding=output_padding,
         )  # fmt: skip
-    order = channels_first_permutation(layout, x.ndim)
+    order = _data_order(layout, x.ndim)
     x = _permute(x, order)
-    w = _permute(w, input_first_permutation(kernel_layout, w.ndim))
+    w = w.permute(input_first_permutation(kernel_layout, w.ndim))
     rows = transposed_windows(
         x.shape[2:], w.shape[2:], strides, padding, dilations, output_padding
     )
@@ -89,7 +114,7 @@ def conv_transpose(
     if not same:
         y = pad_last_axes(y, crops)
         y = y if b is None else y + b.reshape(-1, *(1,) * n)
-    return _permute(y, inverse_permutation(order))
+    return _restore(y, order)
 
 
 class _Windows:
@@ -108,9 +133,10 @@ class _Windows:
         self.sizes = pooled_sizes(
             self.spatial, window, self.strides, self.pads, self.dilations, ceil
         )
-
-    def needed_pads(self) -> list[tuple[int, int]]:
+        self.pads_by_axis = self._needed_pads()
         """The pads, or crops, for exactly the windows that there are."""
+
+    def _needed_pads(self) -> list[tuple[int, int]]:
         rows = zip(self.spatial, self.window, self.strides, self.pads, self.dilations,
                    self.sizes, strict=True)  # fmt: skip
         return [
@@ -120,7 +146,7 @@ class _Windows:
 
     def unfold(self, x: Any, value: Any) -> Any:
         """All windows of NC* data, their elements in the last axes."""
-        x = pad_last_axes(x, self.needed_pads(), value)
+        x = pad_last_axes(x, self.pads_by_axis, value)
         rows = zip(self.window, self.strides, self.dilations, strict=True)
         for axis, (k, s, d) in enumerate(rows, start=2):
             x = x.unfold(axis, (k - 1) * d + 1, s)[..., ::d]
@@ -138,26 +164,35 @@ class _Windows:
         return total
 
 
+_windows = lru_cache(_Windows)
+
+
 def max_pool(
     x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any, ceil: bool,
     layout: str,
 ) -> Any:  # fmt: skip
-    order = channels_first_permutation(layout, x.ndim)
+    order = _data_order(layout, x.ndim)
     x = _permute(x, order)
-    windows = _Windows(x.shape[2:], window, strides, padding, dilations, ceil)
+    windows = _windows(tuple(x.shape[2:]), window, strides, padding, dilations, ceil)
     low = dtype_bound(numpy_dtype(x), True)
-    if x.dtype.is_floating_point:
-        x = torch.nan_to_num(x, nan=low, posinf=torch.inf, neginf=low)
-    if x.dtype.is_floating_point and len(window) in _MAX_POOL and x.numel():
-        y = _max_pool_by_library(x, windows, low)
-    else:
-        inner = tuple(range(-len(window), 0))
-        y = torch.amax(windows.unfold(x, low), inner)
-    return _permute(y, inverse_permutation(order))
+    if not x.dtype.is_floating_point:
+        return _restore(_largest(x, windows, low), order)
+    pool = _max_pool_by_library if len(window) in _MAX_POOL else _largest
+    pool = pool if x.numel() else _largest
+    y = pool(x, windows, low) if x.device.type == "cpu" else None
+    if y is None or torch.isnan(y.sum()):  # or it has infinities of both signs
+        number = torch.nan_to_num(x, nan=low, posinf=torch.inf, neginf=low)
+        y = pool(number, windows, low)
+    return _restore(y, order)
+
+
+def _largest(x: Any, windows: _Windows, low: Any) -> Any:
+    return torch.amax(windows.unfold(x, low), tuple(range(-len(windows.window), 0)))
 
 
 def _max_pool_by_library(x: Any, windows: _Windows, low: Any) -> Any:
-    pads = windows.needed_pads()
+    """NaN is the maximum here."""
+    pads = windows.pads_by_axis
     rows = zip(pads, windows.window, strict=True)
     if any(a != b or a < 0 or 2 * a > k for (a, b), k in rows):
         x, pads = pad_last_axes(x, pads, low), [(0, 0)] * len(pads)
@@ -170,11 +205,11 @@ def avg_pool(
     x: Any, *, window: Any, strides: Any, padding: Any, dilations: Any, ceil: bool,
     layout: str, count_pads: bool,
 ) -> Any:  # fmt: skip
-    order = channels_first_permutation(layout, x.ndim)
+    order = _data_order(layout, x.ndim)
     x = _permute(x, order)
-    windows = _Windows(x.shape[2:], window, strides, padding, dilations, ceil)
+    windows = _windows(tuple(x.shape[2:]), window, strides, padding, dilations, ceil)
     if len(window) == 2 and set(windows.dilations) == {1} and x.numel():
-        whole = pad_last_axes(x, windows.needed_pads())
+        whole = pad_last_axes(x, windows.pads_by_axis)
         y = functional.avg_pool2d(
             whole, windows.window, windows.strides, divisor_override=1
         )
@@ -186,7 +221,7 @@ def avg_pool(
         y = y / prod(window)
     else:
         y = y / torch.from_numpy(counts).to(y.device, y.dtype)
-    return _permute(y, inverse_permutation(order))
+    return _restore(y, order)
 
 
 KERNELS: Final[dict[str, Callable[..., Any]]] = {
