@@ -168,3 +168,34 @@ def test_other_archives_are_refused(name: str, message: str) -> None:
         amanda.load(archive_of(name), format="torch")
     assert message in str(caught.value)
     assert "torch.export.save" in str(caught.value)
+
+
+def test_old_schemas_are_read(tmp_path: Path) -> None:
+    """Nodes before schema 8.9 have neither names nor kinds of arguments."""
+
+    def make_old(graph: dict[str, Any]) -> None:
+        for node in graph["nodes"]:
+            del node["name"]
+            for item in node["inputs"]:
+                del item["kind"]
+
+    path = changed(tmp_path / "m.pt2", saved_members(make_old))
+    assert amanda.load(path).same_as(linear())
+
+
+def test_one_of_several_programs(tmp_path: Path) -> None:
+    def add_another(members: dict[str, bytes]) -> None:
+        for name, content in list(members.items()):
+            members[name.replace("model", "decoder", 1) if "/models/" not in name
+                    else "program/models/decoder.json"] = content  # fmt: skip
+
+    path = changed(tmp_path / "m.pt2", add_another)
+    assert amanda.load(path).same_as(linear())
+    decoder = amanda.load(path, model="decoder")
+    assert [op.type for op in decoder] == [op.type for op in linear()]
+    with pytest.raises(FormatError, match="no model 'x'"):
+        amanda.load(path, model="x")
+    out = tmp_path / "decoder.pt2"
+    amanda.save(decoder, out)
+    with zipfile.ZipFile(out) as archive:
+        assert "program/models/decoder.json" in archive.namelist()

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import amanda
 from amanda.dictionary import Dictionary
-from amanda.errors import FormatError, UsageError
+from amanda.errors import FormatError
 from amanda.formatkit import Archive, MessageFile
 from amanda.graph import Graph
 from amanda.tensors import Tensor
@@ -116,7 +116,7 @@ def _choose_model(inside: Mapping[str, str], wanted: str | None) -> str:
         _refuse(inside)
     if wanted is None and (len(found) == 1 or DEFAULT_MODEL in found):
         return DEFAULT_MODEL if DEFAULT_MODEL in found else found[0]
-    raise UsageError(
+    raise FormatError(
         "the archive has several models" if wanted is None
         else f"the archive has no model {wanted!r}",
         got=", ".join(found), hint="choose one: model=NAME",
