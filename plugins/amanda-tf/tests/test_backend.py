@@ -9,7 +9,7 @@ import amanda
 from amanda.errors import AmandaError, BackendError, UsageError
 from amanda.graph import VALUE_NOTE
 from amanda.testing import BackendSample, BackendSuite
-from amanda.types import Shape
+from amanda.types import Shape, Sym, TensorType
 from amanda_std import ops, trace
 from amanda_std.backends import op_samples
 
@@ -171,3 +171,46 @@ def _as_list(results):
     if isinstance(results, dict):
         return list(results.values())
     return list(results) if isinstance(results, list | tuple) else [results]
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_transposed_convolutions_of_any_batch(groups):
+    x, w = (np.random.default_rng(0).normal(size=s).astype("f")
+            for s in ((2, 4, 5, 3), (4, 2, 3, 2)))  # fmt: skip
+
+    def function(x):
+        return ops.conv_transpose(x, w, strides=(2, 1), groups=groups)
+
+    graph = trace(function, [TensorType("float32", [Sym.named("n"), 4, 5, 3])])
+    found, expected = (
+        amanda.run(graph, [x], backend=name)[0] for name in ("tensorflow", "numpy")
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_colocations_with_inputs_are_no_obstacle():
+    graph = amanda.Graph("amanda/tensorflow/2.21.0")
+    x = graph.parameter(TensorType("float32", [2]), "x")
+    y = graph.add("Neg", [x], {"_class": ["loc:@x"]}, name="y").output
+    y.type = x.type
+    graph.result(y, "y")
+    assert amanda.run(graph, [np.ones(2, "f")], backend="tensorflow")[0].tolist() == [
+        -1,
+        -1,
+    ]
+
+
+def test_conditionals_without_results():
+    def function(x):
+        v = ops.variable(np.zeros(2, "float32"), key="v")
+
+        def add(x):
+            ops.assign_add(v, x)
+            return ()
+
+        ops.if_(ops.greater(ops.sum(x), 0.0), add, lambda x: (), x)
+        return ops.read(v)
+
+    run = amanda.compile(trace(function, [TensorType("float32", [2])]), "tensorflow")
+    for expected in (1.0, 2.0):
+        assert run([np.ones(2, "f")])[0].tolist() == [expected] * 2

@@ -208,8 +208,8 @@ def write_conv_transpose(
     n = rank - 2
     w_dims, dims = [dims_of(w)[i] for i in order], dims_of(x)
     batch, sizes = dims[0], list(dims[2:] if layout == "NC*" else dims[1:-1])
-    if not all(isinstance(i, int) for i in (batch, *sizes, *w_dims)):
-        raise Decline("a transposed convolution of data that is not static")
+    if not all(isinstance(i, int) for i in (*sizes, *w_dims)):
+        raise Decline("a transposed convolution of data whose sizes are not static")
     s, d = list(strides or [1] * n), list(dilations or [1] * n)
     full = [
         (m - 1) * a + (k - 1) * c + 1
@@ -233,23 +233,26 @@ def write_conv_transpose(
 
 
 def _convolve_back(
-    o: Any, data: Any, weights: Any, kernel: list[int], shape: list[int],
+    o: Any, data: Any, weights: Any, kernel: list[int], shape: list[Any],
     strides: list[int], dilations: list[int], groups: int,
 ) -> Any:  # fmt: skip
     """The sum of kernels, each weighted by an element; groups one after the other."""
     rank = len(shape)
+    sizes: Any = int_tensor([n if isinstance(n, int) else 0 for n in shape])
+    if not isinstance(shape[0], int):
+        batch = o.Slice(o.Shape(data), int_tensor([0]), int_tensor([1]))
+        sizes = o.ConcatV2(batch, int_tensor(shape[1:]), int_tensor(0), N=2)
     attrs: dict[str, Any] = {"strides": [1, *strides, 1], "padding": "VALID"}
     weights = _dilate(o, weights, kernel, dilations)
     op = "Conv2DBackpropInput" if rank == 4 else "Conv3DBackpropInputV2"
     if groups == 1:
-        return o.op(op, int_tensor(shape), weights, data, **attrs)
+        return o.op(op, sizes, weights, data, **attrs)
     last = int_tensor(rank - 1)
     xs, ws = (
         o.Split(last, v, num_split=groups, outputs=groups) for v in (data, weights)
     )
     parts = [
-        o.op(op, int_tensor(shape), kernel, x, **attrs)
-        for x, kernel in zip(xs, ws, strict=True)
+        o.op(op, sizes, kernel, x, **attrs) for x, kernel in zip(xs, ws, strict=True)
     ]
     return o.ConcatV2(*parts, last, N=groups)
 
