@@ -9,7 +9,7 @@ import amanda
 from amanda.errors import AmandaError, BackendError, UsageError
 from amanda.graph import VALUE_NOTE
 from amanda.testing import BackendSample, BackendSuite
-from amanda.types import Shape, Sym, TensorType
+from amanda.types import DType, Shape, Sym, TensorType
 from amanda_std import ops, trace
 from amanda_std.backends import op_samples
 
@@ -191,13 +191,12 @@ def test_transposed_convolutions_of_any_batch(groups):
 def test_colocations_with_inputs_are_no_obstacle():
     graph = amanda.Graph("amanda/tensorflow/2.21.0")
     x = graph.parameter(TensorType("float32", [2]), "x")
-    y = graph.add("Neg", [x], {"_class": ["loc:@x"]}, name="y").output
+    attrs = {"T": DType("float32"), "_class": ["loc:@x"]}
+    y = graph.add("Neg", [x], attrs, name="y").output
     y.type = x.type
     graph.result(y, "y")
-    assert amanda.run(graph, [np.ones(2, "f")], backend="tensorflow")[0].tolist() == [
-        -1,
-        -1,
-    ]
+    (found,) = amanda.run(graph, [np.ones(2, "f")], backend="tensorflow").values()
+    assert found.tolist() == [-1, -1]
 
 
 def test_conditionals_without_results():
