@@ -91,3 +91,15 @@ def test_lists_of_a_fixed_length_may_be_of_any(graph: Graph) -> None:
     assert faults(graph) == []
     graph.add("aten.sum.dim_IntList", [graph.parameters[0]], {"dim": ["0"]})
     assert len(faults(graph)) == 1
+
+
+def test_an_optional_input_after_a_list(graph: Graph) -> None:
+    """It is null where it is omitted, since the length of the list is not known."""
+    x, _ = graph.parameters
+    ops = TORCH.build(graph)["aten.histogramdd.TensorList_bins"]
+    op = ops(x, [x, x], outputs=3)[0].op
+    assert op.inputs == (x, x, x, None)
+    assert CallLayout(op.definition).arguments(op) == {"self": x, "bins": [x, x]}
+    weighted = ops(x, [x, x], weight=x, outputs=3)[0].op
+    assert CallLayout(op.definition).arguments(weighted)["weight"] is x
+    assert faults(graph) == []

@@ -60,6 +60,12 @@ class CallLayout:
         attrs = [name for name, attr in self.attrs.items() if not attr.required]
         return frozenset(ports + attrs)
 
+    @cached_property
+    def can_be_short(self) -> bool:
+        """Whether nulls at the end are omitted: not after a list of unknown length."""
+        lists = [port.repeats for port in self.ports.values()]
+        return not any(lists) or lists.index(True) == len(lists) - 1
+
     # -- arguments to inputs --------------------------------------------------------
 
     def inputs(self, arguments: Mapping[str, Any]) -> OpInputs:
@@ -108,7 +114,7 @@ class CallLayout:
                 places = enumerate(range(len(items)), len(found.values))
                 found.names.update((place, f"{name}.{i}") for place, i in places)
             found.values.extend(items)
-            if items and (is_list or items[0] is not None):
+            if items and (is_list or items[0] is not None or not self.can_be_short):
                 size = len(found.values)
         del found.values[size:]
 

@@ -210,10 +210,9 @@ class OpBuilder:
                 arguments[port.name] = given
         found = CallLayout(op_def).inputs(arguments)
         count = _min_outputs(op_def, found.attrs) if outputs is None else outputs
-        op = add_op(
-            self._graph, op_def.name, found.values, found.attrs, outputs=count,
-            name=name,
-        )  # fmt: skip
+        op = self._graph.add(
+            op_def.name, found.values, found.attrs, outputs=count, name=name
+        )
         ports = op.input_ports if found.names else []
         for place, label in found.names.items():
             ports[place].set_name(label)

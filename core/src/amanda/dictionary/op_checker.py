@@ -163,7 +163,7 @@ class OpChecker:
                 ]
             else:
                 found[name] = value
-        while inputs and inputs[-1] is None:
+        while inputs and inputs[-1] is None and layout.can_be_short:
             inputs.pop()
         inputs += arguments.pop("#rest", [])
         for name, value in arguments.items():
