@@ -1,4 +1,4 @@
-"""The memory of a conversion: weights are computed one by one, when they are written."""
+"""The memory of a conversion: weights are computed one by one, as they are written."""
 
 from __future__ import annotations
 
