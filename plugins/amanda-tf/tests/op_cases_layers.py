@@ -343,6 +343,12 @@ def gamma_by_key(apply: Any, alpha: Any) -> Any:
     return apply("StatelessRandomGammaV3", [3, 2], *given, alpha)
 
 
+def gamma_by_counter(apply: Any, alpha: Any) -> Any:
+    """A counter that is not 0, whose first half carries into the second word."""
+    key = np.array([5], "uint64"), np.array([2**32 - 300, 8], "uint64")
+    return apply("StatelessRandomGammaV3", [3, 2], *key, np.int32(1), alpha)
+
+
 def shuffled(apply: Any, x: Any) -> Any:
     key, counter, algorithm = apply("StatelessRandomGetKeyCounterAlg", SEED)
     return apply("StatelessShuffle", x, key, counter, algorithm)
@@ -365,6 +371,7 @@ RANDOM = [
         dtype="int64",
     ),
     program("StatelessRandomGammaV3", gamma_by_key, i(0.5, 2.0, dtype="float32")),
+    program("StatelessRandomGammaV3", gamma_by_counter, i(0.5, 2.0, dtype="float32")),
     *(
         case(op, [3, 5], SEED)
         for op in (

@@ -63,11 +63,18 @@ class _Draws:
 
     def _block(self) -> tuple[Any, Any]:
         """Two uniform numbers from the next block of each element."""
-        at = ops.astype(self._first + self._used, dtype="uint32")
-        low, rest = (ops.slice_(self._key, [i], [j]) for i, j in ((0, 2), (3, 6)))
-        shape = [int(at.shape[0]), 3]
+        at = ops.astype(self._first + self._used, dtype="uint64")
+        low, rest = (ops.slice_(self._key, [i], [j]) for i, j in ((0, 2), (4, 6)))
+        start, over = (
+            ops.astype(ops.gather(self._key, np.int64(i)), dtype="uint64")
+            for i in (2, 3)
+        )
+        moved = at + (start + over * np.uint64(2**32))
+        halves = (moved, ops.bitwise_right_shift(moved, np.uint64(32)))
         count = ops.concat(
-            ops.expand_dims(at, [1]), ops.broadcast_to(rest, shape), axis=1
+            ops.stack(*(ops.astype(h, dtype="uint32") for h in halves), axis=1),
+            ops.broadcast_to(rest, [int(at.shape[0]), 2]),
+            axis=1,
         )
         words = ops.philox4x32(low, count)
         top, bottom = (
