@@ -41,6 +41,7 @@ DEVELOPMENT = (
     "amanda_dictionaries_dev",
     "amanda_onnx_conformance",
     "amanda_tf_conformance",
+    "amanda_torch_conformance",
 )
 """Scripts of this repository, which are called by their own verbs only."""
 PLUGIN_FACES = (

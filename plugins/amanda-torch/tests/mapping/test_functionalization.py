@@ -8,6 +8,7 @@ import pytest
 import amanda
 from amanda.errors import ConversionError
 from amanda.graph import Graph
+from amanda.tensors import Tensor
 
 NAMESPACE = "amanda/torch/2.13.0"
 
@@ -103,6 +104,23 @@ def test_views_of_every_kind(graph):
     expected = X.copy().reshape(-1)
     expected[place.reshape(-1)] = 0
     assert (found == expected.reshape(2, 3)).all()
+
+
+def test_a_written_buffer_keeps_its_value(graph):
+    start = Tensor.of(np.zeros(3, "float32"))
+    buffer = graph.add(
+        "get_attr", [], {"target": "total", "kind": "buffer", "x-value": start}
+    ).output
+    buffer.type = amanda.parse_type("float32[3]")
+    x = parameter(graph, "float32[3]")
+    call(graph, "add_.Tensor", buffer, x, type="float32[3]")
+    graph.result(call(graph, "mul.Scalar", buffer, other=2, type="float32[3]"))
+    run = amanda.compile(graph, "numpy")
+    one = np.ones(3, "float32")
+    assert [next(iter(run({"x": one}).values())).tolist() for _ in range(2)] == [
+        [2, 2, 2],
+        [4, 4, 4],
+    ]
 
 
 def test_a_view_that_cannot_be_written(graph):

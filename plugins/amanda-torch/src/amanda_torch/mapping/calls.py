@@ -41,19 +41,30 @@ class _Parameters(NamedTuple):
 def torch_functions(
     table: Mapping[str, Callable[..., Any]], domain: str = "aten"
 ) -> dict[str, Callable[..., Any]]:
-    """A `READ` table of functions by the names of overloads, several in one key."""
+    """A `READ` table of functions by the names of overloads, several in one key.
+
+    `domain` is empty where names are complete.
+    """
     return {
-        f"{domain}.{name if '.' in name else f'{name}.default'}": _as_rule(function)
+        _full_name(name, domain): _as_rule(function)
         for names, function in table.items()
         for name in names.split()
     }
 
 
+def _full_name(name: str, domain: str) -> str:
+    if not domain:
+        return name
+    return f"{domain}.{name if '.' in name else f'{name}.default'}"
+
+
 def _as_rule(function: Callable[..., Any]) -> Callable[..., Any]:
     parameters = _read_parameters(function)
 
-    def read(*values: Any, context: Any, **_attributes: Any) -> Any:
-        positional, named = bind_arguments(context.source, values)
+    def read(*values: Any, context: Any, **attributes: Any) -> Any:
+        op = context.source
+        bodies = {key: attributes[key] for key in op.bodies}
+        positional, named = bind_arguments(op, values, bodies)
         _fit(parameters, positional, named)
         if parameters.takes_context:
             named["context"] = context
@@ -112,14 +123,16 @@ def _schema(definition: Any) -> _Schema:
     )
 
 
-def bind_arguments(op: Op, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+def bind_arguments(
+    op: Op, values: Sequence[Any], bodies: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of an op by position and by keyword.
 
     `values` are those of its inputs. Symbolic items of lists are values among numbers.
     """
     schema = _schema(op.definition)
     named = {key: value for key, value in op.attrs.items() if not is_note(key)}
-    named |= dict(op.bodies)
+    named |= bodies
     _bind_inputs(op, schema, values, named)
     for name in _WITHOUT_EFFECT & named.keys():
         if name != "layout" or named[name] in (None, "Strided", 7):

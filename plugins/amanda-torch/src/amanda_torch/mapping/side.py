@@ -12,7 +12,7 @@ from typing import Any
 from amanda import namespace
 from amanda.graph import Graph, Op
 from amanda.mapping import REQUIRED, PlainSide, Signature
-from amanda.types import Type
+from amanda.types import TensorType, Type
 
 __all__ = ["TorchSide", "torch_side"]
 
@@ -23,15 +23,26 @@ class TorchSide(PlainSide):
     def parameter_types(
         self, op: Op, inputs: Sequence[Type | None]
     ) -> Sequence[Type | None]:
-        """The types of a body's parameters."""
-        del op
-        return inputs
+        """The types of a body's parameters.
+
+        Loops keep those of their variables but not the content of the first ones; the
+        rows of a scan have those that the program records.
+        """
+        if op.type == "higher_order.cond":
+            return inputs[1:]
+        if op.type == "higher_order.scan":
+            return [port.type for port in op.bodies["combine_fn"].parameters]
+        return [_without_content(type) for type in inputs]
 
     def prepare(self, graph: Graph) -> Graph:
         """A functionalized copy, in which ops that have no effect are left out."""
         from amanda_torch.mapping.functionalization import functionalize
 
         return functionalize(graph)
+
+
+def _without_content(type: Type | None) -> Type | None:
+    return TensorType(type.dtype, type.shape) if isinstance(type, TensorType) else type
 
 
 class TorchReadingSide(TorchSide):

@@ -231,9 +231,10 @@ def read_trace(x: Any) -> Any:
     return ops.sum(y if y.dtype.kind in ("float", "complex") else cast_to(y, INT), [0])
 
 
-def read_vander(x: Any, n: int | None = None) -> Any:
+def read_vander(x: Any, *, N: int | None = None) -> Any:  # noqa: N803
     """Powers 0 ... n - 1 along a new last axis."""
-    count = integer(x.type.shape.dims[-1] if n is None else n, "N")
+    x = x if rank_of(x) else ops.reshape(x, [1])
+    count = integer(x.type.shape.dims[-1] if N is None else N, "N")
     if x.dtype.kind in ("int", "uint", "bool"):
         x = cast_to(x, INT)
     parts = [ops.ones_like(x)]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from amanda.types import DType
 from amanda_std import ops
 from amanda_std.mappings import cast_to
 from amanda_torch.mapping.calls import torch_functions
@@ -163,13 +162,6 @@ def read_to_other(x: Any, other: Any) -> Any:
     return cast_to(x, other.dtype)
 
 
-def read_cast_of(name: str) -> Callable[..., Any]:
-    def read(x: Any) -> Any:
-        return cast_to(x, DType(name))
-
-    return read
-
-
 def read_to_dtype(x: Any, dtype: Any = None, _non_blocking: Any = None,
                   _copy: Any = None) -> Any:  # fmt: skip
     return read_cast(x, dtype)
@@ -232,6 +224,5 @@ READ = torch_functions(
         "to.dtype_layout _to_copy": read_to_layout,
         "to.other type_as": read_to_other,
         "negative": ops.negative,
-        "bfloat16": read_cast_of("bfloat16"),
     }
 )  # fmt: skip

@@ -406,8 +406,9 @@ def read_embedding(
 
 
 def read_where_indices(condition: Any) -> Any:
-    rows = ops.nonzero(condition)
-    return tuple(ops.gather(rows, np.asarray(i), 0) for i in range(rank_of(condition)))
+    rank = rank_of(condition)
+    rows = ops.nonzero(condition if rank else ops.reshape(condition, [1]))
+    return tuple(ops.gather(rows, np.asarray(i), 0) for i in range(max(rank, 1)))
 
 
 READ = torch_functions(
@@ -416,7 +417,7 @@ READ = torch_functions(
         "index_put _unsafe_index_put _index_put_impl": read_index_put,
         "_unsafe_masked_index": read_masked_index,
         "_unsafe_masked_index_put_accumulate": read_masked_index_put,
-        "index_select index_select_copy": read_index_select,
+        "index_select": read_index_select,
         "index_add": read_index_add,
         "index_copy": read_index_copy,
         "index_fill.int_Scalar index_fill.int_Tensor": read_index_fill,
@@ -435,6 +436,6 @@ READ = torch_functions(
         "select_scatter": read_select_scatter,
         "slice_scatter": read_slice_scatter,
         "embedding": read_embedding,
-        "where": read_where_indices,
+        "where nonzero_numpy": read_where_indices,
     }
 )

@@ -22,7 +22,7 @@ def _resize(x: Any, axes: int, size: Any, scales: Any, **attrs: Any) -> Any:
         dims = x.type.shape.dims[2:]
         size = [int(integer(d, "a size") * float(s))
                 for d, s in zip(dims, factors, strict=True)]  # fmt: skip
-    if len(factors) == axes:
+    if len(factors) == axes and attrs["coordinates"] != "align_corners":
         scale = np.asarray([float(s) for s in factors], "float64")
         return ops.resize(x, shape_argument(size), scale, axes=places, **attrs)
     return ops.resize(x, shape_argument(size), axes=places, **attrs)

@@ -318,6 +318,18 @@ def _areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
     return heights * cast_to(widths, y.dtype)
 
 
+def read_difference(x: Any, n: int = 1, dim: int = -1, prepend: Any = None,
+                    append: Any = None) -> Any:  # fmt: skip
+    """The n-th differences of neighbours along an axis."""
+    axis = axis_of(dim, x)
+    parts = promote(*[v for v in (prepend, x, append) if v is not None])
+    x = ops.concat(*parts, axis=axis) if len(parts) > 1 else x
+    for _ in range(n):
+        a, b = _part(x, axis, 1, None), _part(x, axis, 0, -1)
+        x = ops.logical_xor(a, b) if x.dtype.kind == "bool" else a - b
+    return x
+
+
 def _part(x: Any, axis: int, start: int, stop: int | None) -> Any:
     return ops.slice_(x, [start], [2**62 if stop is None else stop], [axis])
 
@@ -363,6 +375,7 @@ READ = torch_functions(
         "cummax": _running_extremum(ops.cumulative_max, ops.greater_equal),
         "cummin": _running_extremum(ops.cumulative_min, ops.less_equal),
         "trapezoid.x trapezoid.dx trapz.x trapz.dx": read_trapezoid,
+        "diff": read_difference,
         "cumulative_trapezoid.x cumulative_trapezoid.dx": read_cumulative_trapezoid,
     }
 )  # fmt: skip

@@ -1,0 +1,49 @@
+"""The files of programs: `.pt2` archives, arrays, and the index of all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from amanda_torch_conformance.making.op_database import Program, op_names, programs_of
+
+__all__ = ["make_files"]
+
+
+def make_files(folder: Path, every: int = 1) -> None:
+    """Make the files of the programs, and last their index."""
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = list(op_names().items())[::every]
+    rows = [_make_row(name, op, folder / name) for name, op in chosen]
+    index = {"torch": str(torch.__version__), "programs": rows}
+    (folder / "index.json").write_text(json.dumps(index, indent=1), "utf-8")
+
+
+def _make_row(name: str, op: Any, folder: Path) -> dict[str, Any]:
+    """Make the files of one entry; its row of the index."""
+    row: dict[str, Any] = {"name": name, "samples": 0}
+    try:
+        for number, program in enumerate(programs_of(op)):
+            _write(program, folder / str(number))
+            row["samples"] = number + 1
+    except Exception as error:  # noqa: BLE001 - the reason of PyTorch is recorded
+        row["error"] = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return row
+
+
+def _write(program: Program, folder: Path) -> None:
+    arrays = {f"in_{i}": _array(x) for i, x in enumerate(program.inputs)}
+    arrays |= {f"out_{i}": _array(y) for i, y in enumerate(program.outputs)}
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.export.save(program.exported, folder / "model.pt2")
+    np.savez(folder / "data.npz", **arrays)
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    """A tensor as an array that a `.npz` file can hold."""
+    dense = tensor.detach().to_dense() if tensor.layout != torch.strided else tensor
+    return dense.detach().resolve_conj().resolve_neg().numpy()

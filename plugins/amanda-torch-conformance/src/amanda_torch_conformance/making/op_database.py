@@ -1,0 +1,80 @@
+"""Calls of the ops of PyTorch's own tests, `op_db`, as exported programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+__all__ = ["SAMPLES", "Program", "op_names", "programs_of"]
+
+SAMPLES: Final = 3
+"""How many samples of an entry become programs."""
+_DTYPES: Final = (
+    torch.float32, torch.float64, torch.complex64, torch.int64, torch.uint8, torch.bool,
+)  # fmt: skip
+"""Element types of samples: the first that the entry supports."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """An exported program, its inputs, and what it returns eagerly."""
+
+    exported: torch.export.ExportedProgram
+    inputs: tuple[torch.Tensor, ...]
+    outputs: tuple[Any, ...]
+
+
+class SampleCall(torch.nn.Module):
+    """A call of an op whose tensors are inputs, and whose other arguments are fixed."""
+
+    def __init__(self, op: Any, sample: Any) -> None:
+        super().__init__()
+        self.op = op
+        arguments = ((sample.input, *sample.args), sample.kwargs)
+        self.leaves, self.spec = pytree.tree_flatten(arguments)
+        self.places = [
+            i for i, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)
+        ]
+
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """The tensors among the arguments."""
+        return tuple(self.leaves[i].detach().clone() for i in self.places)
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[Any, ...]:
+        leaves = list(self.leaves)
+        for i, tensor in zip(self.places, tensors, strict=True):
+            leaves[i] = tensor
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        results = pytree.tree_leaves(self.op.op(*args, **kwargs))
+        return tuple(y for y in results if isinstance(y, torch.Tensor))
+
+
+def op_names() -> dict[str, Any]:
+    """The entries of the database by name: `add`, `norm-nuc`."""
+    names = {
+        "-".join(filter(None, (op.name, op.variant_test_name))): op for op in op_db
+    }
+    assert len(names) == len(op_db)
+    return names
+
+
+def programs_of(op: Any) -> Iterator[Program]:
+    """A program for each of the first samples of an entry.
+
+    Raises what PyTorch raises where it does not run or export one of them.
+    """
+    supported = op.supported_dtypes("cpu")
+    dtype = next(each for each in _DTYPES if each in supported)
+    torch.manual_seed(1)
+    samples = op.sample_inputs("cpu", dtype, requires_grad=False)
+    for sample in islice(samples, SAMPLES):
+        call = SampleCall(op, sample)
+        outputs = call(*call.tensors())
+        exported = torch.export.export(call, call.tensors(), strict=False)
+        yield Program(exported, call.tensors(), outputs)

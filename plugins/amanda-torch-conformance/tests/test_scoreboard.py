@@ -1,0 +1,61 @@
+"""A part of the cases, on numpy; the page has all of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from amanda.cli import run_command_line
+from amanda.scoreboard import count_outcomes, parse_section
+from amanda_torch_conformance import KINDS, cases, run_case
+from amanda_torch_conformance.program_files import programs_folder
+
+PAGE = Path(__file__).parents[3] / "docs" / "scoreboard-torch.md"
+EVERY = 19
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """Some of the programs, made by PyTorch in a process of its own."""
+    if find_spec("torch") is None or find_spec("expecttest") is None:
+        pytest.skip("PyTorch and expecttest make the programs")
+    folder = tmp_path_factory.mktemp("programs")
+    command = [sys.executable, "-m", "amanda_torch_conformance.making"]
+    subprocess.run([*command, str(folder), str(EVERY)], check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AMANDA_TORCH_PROGRAMS", str(folder))
+        programs_folder.cache_clear()
+        yield folder
+    programs_folder.cache_clear()
+
+
+def test_cases(programs):
+    chosen = list(cases())
+    assert len(chosen) >= 30
+    outcomes = [run_case(*each) for each in chosen]
+    listed = parse_section(PAGE.read_text("utf-8"), "numpy")
+    worse = {o.case: o.why for o in outcomes
+             if o.status != "pass" and o.case not in listed}  # fmt: skip
+    assert worse == {}
+    assert count_outcomes(outcomes)["pass"] >= 0.8 * len(outcomes)
+    assert all(
+        (programs / case.name / "0" / "model.pt2").is_file() for _, case in chosen
+    )
+
+
+def test_command(programs, capsys):
+    arguments = ["--every", "9", "--json", "--seconds", "30"]
+    run_command_line(["scoreboard", "torch", *arguments])
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["suite"], answer["every"]) == ("torch", 9)
+    assert sum(answer["counts"].values()) == answer["totals"]["static"]
+
+
+def test_kinds_that_do_not_exist(capsys):
+    assert run_command_line(["scoreboard", "torch", "--kind", "moving"]) == 2
+    assert f"expected: one of {', '.join(KINDS)}" in capsys.readouterr().err
