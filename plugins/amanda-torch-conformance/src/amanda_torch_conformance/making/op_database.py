@@ -30,7 +30,7 @@ class Program:
     outputs: tuple[Any, ...]
 
 
-class SampleCall(torch.nn.Module):
+class SampleCall(torch.nn.Module):  # type: ignore[misc,unused-ignore]
     """A call of an op whose tensors are inputs, and whose other arguments are fixed."""
 
     def __init__(self, op: Any, sample: Any) -> None:

@@ -230,7 +230,7 @@ def _like_index(x: Any, index: Any, axis: int | None) -> Any:
     axes = [
         i for i, (a, b) in enumerate(
             zip(x.type.shape.dims, index.type.shape.dims, strict=True)
-        ) if i != axis and not (isinstance(a, int) and a == b)
+        ) if i != axis and str(a) != str(b)
     ]  # fmt: skip
     if not axes:
         return x

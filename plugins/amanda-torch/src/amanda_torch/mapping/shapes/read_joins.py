@@ -21,9 +21,14 @@ __all__ = ["READ", "concat", "pad"]
 def concat(xs: Sequence[Any], dim: int = 0) -> Any:
     """Joined along an axis; vectors of no elements are left out."""
     dtype = result_type(*xs)
-    kept = [x for x in xs if tuple(x.type.shape.dims) != (0,)] or list(xs[:1])
+    kept = [x for x in xs if not _is_empty_vector(x)] or list(xs[:1])
     parts = [cast_to(x, dtype) for x in kept]
     return ops.concat(*parts, axis=axis_of(dim, parts[0]))
+
+
+def _is_empty_vector(x: Any) -> bool:
+    size = x.type.shape.dims[0] if rank_of(x) == 1 else None
+    return isinstance(size, int) and size == 0
 
 
 def read_stack(xs: Sequence[Any], dim: int = 0) -> Any:

@@ -75,16 +75,13 @@ def read_ravel(x: Any) -> Any:
 
 
 def read_squeeze(x: Any, dim: Any = None) -> Any:
-    """Axes of another length than 1 stay."""
+    """Axes of another length than 1 stay, also those of symbolic length."""
+    rank = rank_of(x)
+    chosen = [dim] if isinstance(dim, int) else dim
+    wanted = range(rank) if dim is None else [axis_of(d, x) for d in chosen]
     dims = x.type.shape.dims
-    if dim is None:
-        axes = [i for i, d in enumerate(dims) if d == 1]
-    else:
-        chosen = [dim] if isinstance(dim, int) else dim
-        axes = [
-            a for a in (axis_of(d, x) for d in chosen) if rank_of(x) and dims[a] == 1
-        ]
-    return ops.squeeze(x, sorted(set(axes))) if axes else ops.identity(x)
+    axes = {a for a in wanted if rank and isinstance(dims[a], int) and dims[a] == 1}
+    return ops.squeeze(x, sorted(axes)) if axes else ops.identity(x)
 
 
 def read_unsqueeze(x: Any, dim: int) -> Any:
