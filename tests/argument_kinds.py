@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import types
 import typing
 from collections import abc
@@ -33,7 +34,7 @@ from amanda.backend import (
 from amanda.current_host import NamedPlugin
 from amanda.dictionary import DictionaryFolder
 from amanda.errors import AmandaError
-from amanda.files import MappedFile
+from amanda.files import ArchiveWriter, MappedFile
 from amanda.mapping import (
     Builder,
     PlainSide,
@@ -262,6 +263,8 @@ MAKERS: dict[str, Callable[[World], Any]] = {
     "Function": lambda w: amanda.function(toy_function),
     "Operation": lambda w: toy_operation(),
     "Value": toy_value,
+    "ArrayLike": toy_value,
+    "ArchiveWriter": lambda w: ArchiveWriter(io.BytesIO()),
     "StepRunner": step_runner,
     "function": lambda w: lambda *args, **named: None,
 }

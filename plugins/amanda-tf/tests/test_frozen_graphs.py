@@ -19,10 +19,7 @@ EVERY = 6
 """The share of the graphs that a short run takes."""
 
 KNOWN = {
-    "random_gamma/.*": "std has no gamma distribution",
-    "random_poisson.*": "std has no Poisson distribution",
     "topk/rank2_k5": "TopK that does not sort leaves the order open",
-    "primitive_gru_dynamic": "the size of a loop's variable is unknown",
 }
 """Graphs that are not mapped, or differ, by a pattern of their names."""
 
