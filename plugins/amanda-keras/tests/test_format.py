@@ -174,6 +174,17 @@ def cyclic_config() -> dict[str, Any]:
     return {"class_name": "Functional", "config": config}
 
 
+def missing_output() -> dict[str, Any]:
+    """The input of `a` is the output 3 of `x`, which has one."""
+    entry = cyclic_config()
+    a, b = entry["config"]["layers"]
+    b.update(class_name="InputLayer", inbound_nodes=[])
+    b["config"] = {"name": "b", "batch_shape": [None, 3]}
+    a["inbound_nodes"][0]["args"][0]["config"]["keras_history"][2] = 3
+    entry["config"]["input_layers"] = [["b", 0, 0]]
+    return entry
+
+
 def nested_config(depth: int) -> dict[str, Any]:
     inner = dense_config()
     for i in range(depth):
@@ -182,7 +193,24 @@ def nested_config(depth: int) -> dict[str, Any]:
     return inner
 
 
+def broken_heap() -> bytes:
+    """A whole model whose text has a length of 0, at which HDF5 would not end."""
+    file = io.BytesIO()
+    with h5py.File(file, "w") as h5:
+        h5.attrs["model_config"] = json.dumps(dense_config())
+    data = bytearray(file.getvalue())
+    at = data.index(b"GCOL") + 16
+    data[at : at + 16] = bytes(16)
+    return bytes(data)
+
+
 BAD = {
+    "a heap": (broken_heap(), "a heap of the HDF5 file is damaged"),
+    "half a surrogate pair": (
+        archive_of(b'{"class_name": "\\udcff"}', None),
+        "not valid JSON",
+    ),
+    "a missing output": (archive_of(missing_output(), None), "is not computed"),
     "truncated": (
         archive_of(dense_config(), WEIGHTS)[:-40],
         "the archive cannot be read",
@@ -239,6 +267,9 @@ def test_missing_weights_and_wrong_shapes_are_gaps(
         amanda.convert(graph, "std")
 
 
+DENSE = {"class_name": "Dense", "config": {"units": 2}}
+
+
 def test_lambda_and_state_are_declined_with_the_reason() -> None:
     for kind, more, message in (
         ("Lambda", {"function": {"class_name": "__lambda__"}}, "is Python code"),
@@ -248,6 +279,11 @@ def test_lambda_and_state_are_declined_with_the_reason() -> None:
         ("Softmax", {"axis": "a"}, "axis='a'"),
         ("MaxPooling1D", {"pool_size": {}}, "numbers are expected, not {}"),
         ("Reshape", {}, "the arguments do not fit: missing a required"),
+        ("Rescaling", {"scale": 2, "dtype": 7}, "the dtype is 7, no name"),
+        ("Bidirectional", {"layer": 3}, "Bidirectional"),
+        ("RNN", {"cell": {"class_name": "GRUCell", "config": {}}}, "units is None"),
+        ("RNN", {"cell": {"class_name": "LSTMCell", "config": 3}}, "no JSON object"),
+        ("Activation", {"activation": DENSE}, "the arguments do not fit"),
         ("ReLU", {"call": {"args": [None]}}, "inputs of the call is no tensor"),
         ("ReLU", {"call": {"args": [{"$input": 3}]}}, "the call has no input 3"),
     ):

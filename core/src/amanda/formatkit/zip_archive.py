@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zipfile
 import zlib
@@ -124,11 +125,19 @@ class Archive:
         return parse_json(self.read(name), name)
 
 
+_SURROGATE: Final = re.compile(r"\\u[dD]|[\ud800-\udfff]")
+
+
 def parse_json(text: bytes | str, what: str) -> Any:
-    """The value of a JSON text; FormatError where it is invalid or too deep."""
+    """The value of a JSON text; FormatError where it is invalid or too deep.
+
+    A text with half a surrogate pair is invalid: no file can hold it as UTF-8."""
     try:
+        text = text.decode() if isinstance(text, bytes) else text
         value = json.loads(text)
         _expect_depth(value)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise FormatError("this is not valid JSON", who=what, got=error) from error
     return value

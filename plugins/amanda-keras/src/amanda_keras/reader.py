@@ -139,7 +139,7 @@ class ModelReader:
             values[each] = self._input(graph, layers[each.layer])
         counts = reader.output_counts(outputs.references)
         for name, node, call in reader.in_order(values):
-            given = [values[each] for each in call.references]
+            given = [_value_of(values, each) for each in call.references]
             for port, type in zip(given, call.types, strict=True):
                 port.type = port.type or type
             count = counts.get((name, node), 1)
@@ -147,9 +147,7 @@ class ModelReader:
             op = self._add(graph, layers[name], name, place, call, given, count, node)
             values |= {Reference(name, node, i): p for i, p in enumerate(op.outputs)}
         for label, each in _with_labels(outputs.references):
-            if each not in values:
-                raise FormatError("an output is not computed", who=str(each))
-            graph.result(values[each], label)
+            graph.result(_value_of(values, each), label)
         order = list(layers)
         calls = (_layer_of(op) for op in graph if not op.is_constant)
         met = [*(each.layer for each in inputs.references), *dict.fromkeys(calls)]
@@ -266,6 +264,15 @@ class ModelReader:
         op = self._add(body, layer, name, path, call, [body.parameter(name="x")], 1)
         body.result(op.outputs[0], "y")
         return body
+
+
+def _value_of(
+    values: Mapping[Reference, OutputPort], reference: Reference
+) -> OutputPort:
+    """The value that a reference names."""
+    if reference not in values:
+        raise FormatError("a tensor of the model is not computed", who=str(reference))
+    return values[reference]
 
 
 def _layer_of(op: Op) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -15,6 +17,10 @@ from amanda.types import DType, parse_element
 
 __all__ = ["WeightFile", "hdf5_errors"]
 
+_HEAP: Final = struct.Struct("<8sQ")
+"""The signature and the size of a global heap collection."""
+_HEAP_OBJECT: Final = struct.Struct("<H6xQ")
+"""The index and the size of an object of it; 0 is the free space."""
 _MAX_OBJECTS: Final = 1 << 20
 _MAX_DEPTH: Final = 64
 _MAX_RATIO: Final = 1100
@@ -44,6 +50,7 @@ class WeightFile:
         self.file = file
         self.start = start
         self.who = who
+        self._heaps_are_checked = False
         view = BytesFile(file.data[start:])
         with hdf5_errors(who or "the file"):
             self.root = h5py.File(view, "r")
@@ -83,11 +90,38 @@ class WeightFile:
         with hdf5_errors(f"{path or '/'}, attribute {name!r}"):
             attrs = self.groups[path].attrs
             if name in attrs:
-                return _as_text(attrs[name])
+                return self._text_of(attrs, name)
             parts: list[Any] = []
             while f"{name}{len(parts)}" in attrs:  # long ones are written in parts
-                parts.append(_as_text(attrs[f"{name}{len(parts)}"]))
+                parts.append(self._text_of(attrs, f"{name}{len(parts)}"))
             return [item for part in parts for item in part] if parts else None
+
+    def _text_of(self, attrs: Any, name: str) -> Any:
+        """An attribute of an object, with bytes as text."""
+        if not self._heaps_are_checked:
+            self._check_heaps()
+            self._heaps_are_checked = True
+        return _as_text(attrs[name])
+
+    def _check_heaps(self) -> None:
+        """Refuse heaps of texts whose objects do not follow each other.
+
+        The HDF5 library does not end where the size of one is 0."""
+        data = self.file.data[self.start :]
+        for found in re.finditer(rb"GCOL\x01\x00\x00\x00", data):
+            at = found.start() + _HEAP.size
+            if at > len(data):
+                break
+            stop = min(found.start() + _HEAP.unpack_from(data, found.start())[1],
+                       len(data))  # fmt: skip
+            while at + _HEAP_OBJECT.size <= stop:
+                index, size = _HEAP_OBJECT.unpack_from(data, at)
+                at += _HEAP_OBJECT.size + -(-size // 8) * 8 if index else size
+                if at > stop or not (index or size):
+                    raise FormatError(
+                        "a heap of the HDF5 file is damaged",
+                        where=f"byte {self.start + at}",
+                    )
 
     def tensors(self) -> Mapping[str, Tensor]:
         """The datasets as tensors, by path."""
@@ -116,7 +150,8 @@ class WeightFile:
         return Tensor.lazy(lambda: self._elements(path, dtype), dtype, shape)
 
     def _dtype(self, path: str, dataset: Any) -> DType:
-        if _as_text(dataset.attrs.get("dtype")) == "bfloat16":
+        attrs = dataset.attrs
+        if "dtype" in attrs and self._text_of(attrs, "dtype") == "bfloat16":
             return parse_element("bfloat16")  # type: ignore[return-value]
         if dataset.dtype.kind not in "biufcSO":
             raise FormatError(

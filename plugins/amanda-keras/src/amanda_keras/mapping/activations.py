@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from amanda_keras.mapping.layer_calls import expect, rank_of
+from amanda_keras.mapping.layer_calls import expect, expect_arguments, rank_of
 from amanda_std import ops
 
 __all__ = ["ACTIVATIONS", "apply_activation", "relu"]
@@ -95,7 +96,9 @@ def apply_activation(x: Any, activation: Any) -> Any:
             kept = {k: v for k, v in config.items()
                     if k not in ("name", "dtype",
                     "trainable") and v is not None}  # fmt: skip
-            return LAYERS[kind](x, **kept)
+            layer = LAYERS[kind]
+            expect_arguments(inspect.signature(layer), [x], kept, is_layer=True)
+            return layer(x, **kept)
         activation = config
     expect(
         isinstance(activation, str) and activation in ACTIVATIONS,

@@ -32,12 +32,20 @@ class Cell:
 def cell_of(kind: str, config: Mapping[str, Any], weights: Weights) -> Cell:
     """The cell of a class."""
     expect(kind in _CELLS, f"cells of class {kind} are not supported")
+    expect(isinstance(config, Mapping), f"the config of a {kind} is no JSON object")
     return _CELLS[kind](config, weights)
+
+
+def _units(config: Mapping[str, Any]) -> int:
+    units = config.get("units")
+    is_count = isinstance(units, int) and not isinstance(units, bool)
+    expect(is_count, f"the number of units is {units!r:.60}, no integer")
+    return int(units or 0)
 
 
 def _zeros(config: Mapping[str, Any], count: int) -> Callable[[Any], list[Any]]:
     def initial(steps: Any) -> list[Any]:
-        zero = ops.zeros([steps.shape[1], int(config["units"])], dtype=steps.dtype)
+        zero = ops.zeros([steps.shape[1], _units(config)], dtype=steps.dtype)
         return [zero] * count
 
     return initial
@@ -81,7 +89,7 @@ def _lstm_gates(
 
 def _gru_cell(config: Mapping[str, Any], weights: Weights) -> Cell:
     inner = config.get("recurrent_activation", "sigmoid")
-    units, has_bias = int(config["units"]), config.get("use_bias", True)
+    units, has_bias = _units(config), config.get("use_bias", True)
     is_after = config.get("reset_after", True)
 
     def step(x: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:

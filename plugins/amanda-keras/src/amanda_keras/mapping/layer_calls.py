@@ -23,7 +23,16 @@ from amanda.types import parse_element
 from amanda_keras.records import CALL, INPUT, VARIABLES
 from amanda_std import ops
 
-__all__ = ["Weights", "as_axes", "cast_to", "expect", "layers", "operations", "rank_of"]
+__all__ = [
+    "Weights",
+    "as_axes",
+    "cast_to",
+    "expect",
+    "expect_arguments",
+    "layers",
+    "operations",
+    "rank_of",
+]
 
 _IGNORED: Final = ("training",)
 _IMPLICIT: Final = ("weights", "outputs", "dtype")
@@ -113,7 +122,7 @@ def _adapt(function: Callable[..., Any], is_layer: bool) -> Callable[..., Any]:
             given["outputs"] = outputs
         if "dtype" in named or ("dtype" in positional and dtype is not None):
             given["dtype"] = dtype
-        _expect_arguments(signature, args, given, is_layer)
+        expect_arguments(signature, args, given, is_layer)
         return function(*args, **given)
 
     kinds = inspect.Parameter
@@ -129,7 +138,7 @@ def _adapt(function: Callable[..., Any], is_layer: bool) -> Callable[..., Any]:
     return read
 
 
-def _expect_arguments(
+def expect_arguments(
     signature: inspect.Signature, args: list[Any], given: dict[str, Any], is_layer: bool
 ) -> None:
     """Decline arguments of other kinds than a function declares."""

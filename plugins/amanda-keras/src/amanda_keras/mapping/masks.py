@@ -118,7 +118,8 @@ def _recurrent_masks(op: Op) -> list[Mask]:
     if op.type == "Bidirectional":
         count = 1 if op.attrs.get("merge_mode") else 2
         inner = op.attrs.get("layer")
-        config = inner.get("config", {}) if isinstance(inner, dict) else {}
+        inner_config = inner.get("config") if isinstance(inner, dict) else None
+        config = inner_config if isinstance(inner_config, dict) else {}
     return [_given_mask(op)] * count if config.get("return_sequences") else []
 
 

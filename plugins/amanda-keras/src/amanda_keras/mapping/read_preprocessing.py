@@ -23,7 +23,9 @@ def _floating(x: Any, dtype: Any) -> Any:
     """Numbers in the dtype of the layer's policy, integers too."""
     if isinstance(dtype, dict):
         dtype = (dtype.get("config") or {}).get("name")
-    return cast_to(x, (dtype or "float32").removeprefix("mixed_"))
+    name = dtype or "float32"
+    expect(isinstance(name, str), f"the dtype is {name!r:.60}, no name")
+    return cast_to(x, name.removeprefix("mixed_"))
 
 
 def read_rescaling(
