@@ -8,6 +8,7 @@ from amanda.errors import (
     GoneError,
     GraphError,
     InUseError,
+    UsageError,
 )
 from amanda.graph import Edge, Graph, InputPort, Op, OutputPort
 
@@ -307,6 +308,24 @@ def test_rename() -> None:
     graph.rename(b, None)
     assert b.name is None
     graph.rename(a, "first")
+    assert graph.check() == []
+
+
+def test_a_name_that_is_assigned_renames() -> None:
+    graph, [a, b, *_] = diamond()
+    a.name = "first"
+    assert graph["first"] is a
+    assert "a" not in graph
+    with pytest.raises(DuplicateNameError):
+        b.name = "first"
+    with pytest.raises(UsageError, match="argument 'name'"):
+        Graph().name = 3  # type: ignore[assignment]
+    inner = graph.add_graph(Graph(name="inner"))
+    inner.name = "outer"
+    assert graph["outer"] is inner
+    graph.remove(inner)
+    inner.name = None
+    assert inner.name is None
     assert graph.check() == []
 
 

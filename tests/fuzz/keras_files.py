@@ -178,6 +178,8 @@ def _change(data: bytes, good: Sequence[bytes], choose: random.Random) -> bytes:
 def _change_json(entry: Any, choose: random.Random) -> None:
     """Replace, remove or repeat one item at any depth."""
     places = list(_places(entry))
+    if not places:  # all items are removed
+        return
     holder, key = choose.choice(places)
     how = choose.random()
     if how < 0.2:

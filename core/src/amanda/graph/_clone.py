@@ -224,7 +224,7 @@ def _copy_ops(
                     new_input = value  # a capture from outside of the copied graph
             inputs.append(new_input)
         new_op._inputs = sinks(inputs)
-        new_op.name = None
+        new_op._name = None
         _append(new, new_op, name)
         if op.is_graph:
             later.append((op, new_op))  # type: ignore[arg-type]
@@ -276,7 +276,7 @@ def _append(graph: Graph, op: Op, name: str | None) -> None:
             attach(value, op)
     if name is not None:
         graph._names[name] = op
-        op.name = name
+        op._name = name
     op.graph = graph
     graph._count += 1
     point = graph._point

@@ -387,7 +387,7 @@ class Graph(Contents):
             del self._names[op.name]
         if name is not None:
             self._names[name] = op
-        op.name = name
+        op._name = name
 
     def insert(
         self,

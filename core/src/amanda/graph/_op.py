@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
-from amanda.argument_checks import argument_check, checks_itself
+from amanda.argument_checks import argument_check, argument_error, checks_itself
 from amanda.current_host import host_in_use
 from amanda.errors import GraphError
 from amanda.graph._port import (
@@ -114,11 +115,11 @@ class Op:
     __slots__ = (
         "_attrs",
         "_inputs",
+        "_name",
         "_next",
         "_order",
         "_prev",
         "graph",
-        "name",
         "outputs",
         "side_record",
         "type",
@@ -142,7 +143,7 @@ class Op:
         ):
             _check_op(self, type, name, attrs, outputs)
         self.type = type
-        self.name = name  # changed by Graph.rename only, once in a graph
+        self._name = name
         self.graph: Graph | None = None
         self._attrs: dict[str, Any] | None = dict(attrs) if attrs else None
         self._inputs: Sinks = ()
@@ -157,6 +158,26 @@ class Op:
         self._prev: Op | None = None
         self._next: Op | None = None
         self._order: int | None = None
+
+    def _set_name(self, name: str | None) -> None:
+        """Change the name: of an op in a graph as `Graph.rename` does."""
+        if name is not None and name.__class__ is not str:
+            raise argument_error("Op.name", "name", "str or None", name)
+        if self.graph is not None:
+            self.graph.rename(self, name)
+        else:
+            self._name = name
+
+    if TYPE_CHECKING:
+
+        @property
+        def name(self) -> str | None: ...
+
+        @name.setter
+        def name(self, name: str | None) -> None: ...
+
+    else:  # this getter runs no Python code
+        name = property(attrgetter("_name"), _set_name)
 
     # -- reading ---------------------------------------------------------------
 
