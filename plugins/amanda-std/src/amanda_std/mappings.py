@@ -12,6 +12,7 @@ A mapping function traces ops of the hub where the matched op stood::
 from __future__ import annotations
 
 from amanda.argument_checks import check_arguments
+from amanda_std.autodiff.function_gradients import gradient_of, gradients_of
 from amanda_std.autodiff.gradients import backpropagate
 from amanda_std.engine.annotations import REQUIRED
 from amanda_std.engine.arrays import array_type
@@ -55,6 +56,8 @@ __all__ = [
     "difference",
     "expect",
     "finite_limits",
+    "gradient_of",
+    "gradients_of",
     "infer",
     "inline_body",
     "is_std",

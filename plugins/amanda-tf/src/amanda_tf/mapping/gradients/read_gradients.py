@@ -13,12 +13,13 @@ from amanda_std import ops
 from amanda_std.mappings import (
     cast_to,
     expect,
+    gradient_of,
+    gradients_of,
     known_content,
     known_or_value,
     rank_of,
     required_content,
 )
-from amanda_tf.mapping.gradients.derivatives import gradient_of, gradients_of
 from amanda_tf.mapping.images.read_images import (
     read_crop_and_resize,
     read_resize_bicubic,

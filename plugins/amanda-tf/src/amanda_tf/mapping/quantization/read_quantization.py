@@ -7,8 +7,13 @@ from typing import Any, Final
 import numpy as np
 
 from amanda_std import ops
-from amanda_std.mappings import cast_to, rank_of, required_integer
-from amanda_tf.mapping.gradients.derivatives import gradient_of, gradients_of
+from amanda_std.mappings import (
+    cast_to,
+    gradient_of,
+    gradients_of,
+    rank_of,
+    required_integer,
+)
 
 __all__ = ["READ"]
 

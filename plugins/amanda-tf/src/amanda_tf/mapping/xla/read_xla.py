@@ -11,13 +11,13 @@ from amanda_std import ops
 from amanda_std.mappings import (
     cast_to,
     expect,
+    gradient_of,
     known_scalar,
     rank_of,
     required_content,
     required_integer,
 )
 from amanda_tf.mapping.control.read_control import read_while
-from amanda_tf.mapping.gradients.derivatives import gradient_of
 from amanda_tf.mapping.xla.dimension_numbers import (
     CONV,
     DOT,

@@ -20,7 +20,7 @@ from amanda_torch.mapping.shape_arguments import (
 )
 from amanda_torch.mapping.type_promotion import number
 
-__all__ = ["READ"]
+__all__ = ["READ", "read_adaptive_average", "read_average_pool"]
 
 
 def _options(count: int, window: Any, stride: Any, padding: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _max_pool(axes: int, *, indices: bool) -> Callable[..., Any]:
     return read
 
 
-def _average_pool(axes: int) -> Callable[..., Any]:
+def read_average_pool(axes: int) -> Callable[..., Any]:
     def read(x: Any, window: Any, stride: Any = None, padding: Any = 0,
              ceil_mode: bool = False, count_include_pad: bool = True,
              divisor_override: int | None = None) -> Any:  # fmt: skip
@@ -71,7 +71,7 @@ def _lengths(x: Any, axes: int, size: Sequence[Any]) -> list[Any]:
     return [d if s is None else s for s, d in zip(size, dims, strict=True)]
 
 
-def _adaptive_average(axes: int) -> Callable[..., Any]:
+def read_adaptive_average(axes: int) -> Callable[..., Any]:
     def read(x: Any, size: Any) -> Any:
         wanted = _lengths(x, axes, spatial(size, axes))
         if all(isinstance(n, int) and n == 1 for n in wanted):
@@ -160,9 +160,9 @@ READ = torch_functions(
     {
         **{f"max_pool{n}d": _max_pool(n, indices=False) for n in (1, 2, 3)},
         **{f"max_pool{n}d_with_indices": _max_pool(n, indices=True) for n in (1, 2, 3)},
-        **{f"avg_pool{n}d": _average_pool(n) for n in (1, 2, 3)},
-        **{f"adaptive_avg_pool{n}d": _adaptive_average(n) for n in (1, 2, 3)},
-        **{f"_adaptive_avg_pool{n}d": _adaptive_average(n) for n in (2, 3)},
+        **{f"avg_pool{n}d": read_average_pool(n) for n in (1, 2, 3)},
+        **{f"adaptive_avg_pool{n}d": read_adaptive_average(n) for n in (1, 2, 3)},
+        **{f"_adaptive_avg_pool{n}d": read_adaptive_average(n) for n in (2, 3)},
         **{f"adaptive_max_pool{n}d": _adaptive_max(n) for n in (1, 2, 3)},
         **{f"max_unpool{n}d": _unpool(n) for n in (2, 3)},
     }

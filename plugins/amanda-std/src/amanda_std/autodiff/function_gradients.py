@@ -8,7 +8,8 @@ from typing import Any
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda_std import ops
-from amanda_std.mappings import Value, backpropagate
+from amanda_std.autodiff.gradients import backpropagate
+from amanda_std.engine.values import Value
 
 __all__ = ["gradient_of", "gradients_of"]
 
