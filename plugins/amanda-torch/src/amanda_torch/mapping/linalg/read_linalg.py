@@ -100,7 +100,10 @@ def read_triangular_solve(b: Any, a: Any, upper: bool = True, transpose: bool = 
 
 
 def read_tensorsolve(a: Any, b: Any, dims: Any = None) -> Any:
-    expect(not dims, "dims of tensorsolve are not supported")
+    if dims:
+        rank = rank_of(a)
+        last = [int(d) % rank for d in dims]
+        a = permute(a, [*(i for i in range(rank) if i not in last), *last])
     rest = list(a.type.shape.dims[rank_of(b) :])
     expect(all(isinstance(d, int) for d in rest), "symbolic sizes")
     size = int(np.prod(rest))
@@ -313,7 +316,8 @@ def read_rank_by_tolerance(x: Any, tol: Any, hermitian: bool = False) -> Any:
 
 def read_pinv(x: Any, *, atol: Any = None, rtol: Any = None,
               hermitian: bool = False) -> Any:  # fmt: skip
-    del hermitian
+    if hermitian:  # only the lower triangle is read
+        x = ops.tril(x) + read_adjoint(ops.tril(x, -1))
     u, s, vh = ops.svd(x, full=False)
     keep = ops.greater(s, _tolerance(s, x, atol, rtol))
     one = number(1, s.dtype)

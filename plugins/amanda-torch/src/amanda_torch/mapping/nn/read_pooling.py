@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from amanda_std import ops
-from amanda_std.mappings import expect, rank_of
+from amanda_std.mappings import rank_of
 from amanda_torch.mapping.calls import torch_functions
 from amanda_torch.mapping.nn.read_conv import with_batch
 from amanda_torch.mapping.shape_arguments import (
@@ -50,11 +50,9 @@ def read_average_pool(axes: int) -> Callable[..., Any]:
              divisor_override: int | None = None) -> Any:  # fmt: skip
         options = _options(axes, window, stride, padding)
         if divisor_override is not None:
-            size = math.prod(options["window"])
-            expect(not ceil_mode, "divisor_override with ceil_mode is not supported")
-            scale = number(size / divisor_override, x.dtype)
+            scale = number(1 / divisor_override, x.dtype)
             return scale * with_batch(
-                lambda x: ops.avg_pool(x, count_pads=True, **options), x, axes
+                lambda x: _window_sums(x, options, ceil_mode), x, axes
             )
         return with_batch(
             lambda x: ops.avg_pool(
@@ -63,6 +61,32 @@ def read_average_pool(axes: int) -> Callable[..., Any]:
         )  # fmt: skip
 
     return read
+
+
+def _window_sums(x: Any, options: Mapping[str, Any], ceil_mode: bool) -> Any:
+    """The sum of each window, of which padding is no part: by ones as a kernel."""
+    window, channels = options["window"], x.type.shape.dims[1]
+    count = integer(channels, "the number of channels")
+    kernel = np.ones((count, 1, *window), x.dtype.numpy)
+    pairs = list(options["padding"])
+    if ceil_mode:
+        sizes = [integer(n, "a size of the data") for n in x.type.shape.dims[2:]]
+        rows = zip(sizes, window, options["strides"], pairs, strict=True)
+        pairs = [(pad, pad + _overhang(size, length, step, pad))
+                 for size, length, step, (pad, _) in rows]  # fmt: skip
+    return ops.conv(
+        x, kernel, strides=options["strides"], padding=tuple(pairs), groups=count
+    )
+
+
+def _overhang(size: int, length: int, step: int, pad: int) -> int:
+    """How far a last, partial window reaches beyond the padded data.
+
+    A window that starts in the padding at the end does not count."""
+    whole = size + 2 * pad
+    last = -(-(whole - length) // step)
+    last -= last * step >= size + pad
+    return max(last * step + length - whole, 0)
 
 
 def _lengths(x: Any, axes: int, size: Sequence[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from amanda_std import ops
-from amanda_std.mappings import cast_to, expect, rank_of
+from amanda_std.mappings import Value, cast_to, expect, known_content, rank_of
 from amanda_torch.mapping.calls import torch_functions
 from amanda_torch.mapping.shape_arguments import axis_of, integer, shape_argument
 from amanda_torch.mapping.shapes.read_shapes import read_at_least, take_slice
@@ -75,7 +75,9 @@ def read_chunk(x: Any, chunks: int, dim: int = 0) -> Any:
 
 
 def read_tensor_split(x: Any, sections: Any, dim: int = 0) -> Any:
-    """Nearly equal parts by number, or parts between indices."""
+    """Nearly equal parts by number, or parts between indices; either as a tensor."""
+    if isinstance(sections, Value):
+        sections = _split_points(sections)
     axis = axis_of(dim, x)
     whole = integer(x.type.shape.dims[axis], "the size of a split axis")
     if isinstance(sections, int):
@@ -86,6 +88,16 @@ def read_tensor_split(x: Any, sections: Any, dim: int = 0) -> Any:
         ends = [0, *sections, whole]
     pairs = pairwise(ends)
     return tuple(take_slice(x, axis, a, b) for a, b in pairs)
+
+
+def _split_points(sections: Value) -> Any:
+    """Sections or indices that are given as a tensor."""
+    content = known_content(sections)
+    if content is not None:
+        return content.tolist()
+    expect(rank_of(sections) == 1, "a number of sections that is computed")
+    count = integer(sections.type.shape.dims[0], "the number of indices")
+    return [ops.gather(sections, np.asarray(i), 0) for i in range(count)]
 
 
 def _split_along(axis: int) -> Any:
@@ -192,7 +204,8 @@ READ = torch_functions(
         "split.Tensor split.sizes split_with_sizes split_with_sizes_copy "
         "split_copy.Tensor unsafe_split.Tensor unsafe_split_with_sizes": read_split,
         "chunk unsafe_chunk": read_chunk,
-        "tensor_split.sections tensor_split.indices": read_tensor_split,
+        "tensor_split.sections tensor_split.indices "
+        "tensor_split.tensor_indices_or_sections": read_tensor_split,
         "hsplit.int hsplit.array": _split_along(1),
         "vsplit.int vsplit.array": _split_along(0),
         "dsplit.int dsplit.array": _split_along(2),
