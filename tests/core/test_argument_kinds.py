@@ -66,6 +66,8 @@ EXEMPT = {
         for name in (
             "cast_to",
             "expect",
+            "gradient_of",
+            "gradients_of",
             "known_content",
             "known_or_value",
             "known_scalar",

@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from fuzz.readers import Mutant, Reader
 from fuzz.stages import try_stages
@@ -110,6 +109,8 @@ def _array(shape: tuple[int, ...]) -> Any:
 
 def _weights(number: int) -> bytes:
     """The weights of a `.keras` file."""
+    import h5py  # environments without amanda-keras do not have it
+
     file = io.BytesIO()
     with h5py.File(file, "w") as h5:
         for key, shapes in _ARRAYS[number].items():
@@ -121,6 +122,8 @@ def _weights(number: int) -> bytes:
 
 def _whole_model(number: int, config: str) -> bytes:
     """A model in HDF5, as Keras 2 writes it."""
+    import h5py  # environments without amanda-keras do not have it
+
     file = io.BytesIO()
     with h5py.File(file, "w") as h5:
         h5.attrs["model_config"], h5.attrs["keras_version"] = config, "2.15.0"

@@ -194,6 +194,10 @@ def diagonal_of(x):
     return jnp.asarray(x)[0, rows, rows]
 
 
+def largest(x):
+    return lax.reduce_window(x, -jnp.inf, lax.max, *WINDOW)
+
+
 PROGRAMS = {
     "conv_general_dilated": (
         lambda x: lax.conv_general_dilated(
@@ -215,6 +219,24 @@ PROGRAMS = {
         X,
     ),
     "scatter": (scatters(lax.scatter, "drop"), X),
+    "scatter-add": (scatters(lax.scatter_add, "drop"), X),
+    "scatter-sub": (scatters(lax.scatter_sub, "clip"), X),
+    "scatter-mul": (scatters(lax.scatter_mul, "drop"), X),
+    "scatter-max": (scatters(lax.scatter_max, "clip"), X),
+    "scatter-min": (scatters(lax.scatter_min, "drop"), X),
+    "select_and_scatter_add": (jax.grad(lambda x: largest(x).sum()), X),
+    "select_and_gather_add": (lambda x: jax.jvp(largest, (x,), (x * x,))[1], X),
+    "lu": (lambda x: lax.linalg.lu(x.reshape(-1, 4)[:4] + 9 * jnp.eye(4)), X),
+    "lu_pivots_to_permutation": (
+        lambda x: lax.linalg.lu_pivots_to_permutation(
+            jnp.int32([2, 2, 3]) + 0 * x.astype("int32").ravel()[0], 4
+        ),
+        X,
+    ),
+    "platform_index": (
+        lambda x: lax.platform_dependent(x, cuda=jnp.sin, default=jnp.cos),
+        X,
+    ),
     "stack": (lambda x: jnp.stack([x, x * 2, -x], 1), X),
     "unstack": (lambda x: jnp.unstack(x, axis=1), X),
     "add_any": (lambda x: jax.vjp(lambda v: v * v + jnp.sin(v), x)[1](x)[0], X),

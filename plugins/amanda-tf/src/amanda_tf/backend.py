@@ -65,8 +65,10 @@ class Backend:
             placeholders_to_parameters,
         )
 
-        if graph.results and not any(op.type in PLACEHOLDERS for op in graph):
-            return graph
+        values = [value for value in graph.results if value is not None]
+        read = graph.upstream(*values)
+        if values and not any(op.type in PLACEHOLDERS for op in read):
+            return graph  # others belong to other signatures, or to saving
         copy = graph.clone()
         add_results(copy)
         placeholders_to_parameters(copy)

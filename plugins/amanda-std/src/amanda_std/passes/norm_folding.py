@@ -77,7 +77,9 @@ def _divide(x: Any, c: Any) -> Any:
 
 def _add(x: Any, c: Any) -> Any:
     layer = _preceding_layer(x)
-    return _scaled_layer(layer, None, _per_channel_vector(c, x, layer))
+    vector = _per_channel_vector(c, x, layer)
+    is_bias = tuple(c.type.shape.dims) == vector.shape
+    return _scaled_layer(layer, None, vector, as_bias=c if is_bias else vector)
 
 
 def _subtract(x: Any, c: Any) -> Any:
@@ -140,8 +142,10 @@ def _per_channel_vector(c: Any, x: Any, layer: Op) -> Any:
     return np.broadcast_to(_array_of(c).reshape(-1), [channels])
 
 
-def _scaled_layer(layer: Op, factor: Any, offset: Any) -> Any:
-    """The layer with its weights times a factor and its bias plus an offset."""
+def _scaled_layer(layer: Op, factor: Any, offset: Any, as_bias: Any = None) -> Any:
+    """The layer with its weights times a factor and its bias plus an offset.
+
+    A layer without a bias gets `as_bias`, by default the offset."""
     args, attrs = op_arguments(layer, Value)
     x, w, b, *_ = *args, None
     if factor is not None:
@@ -151,7 +155,7 @@ def _scaled_layer(layer: Op, factor: Any, offset: Any) -> Any:
         b = b if factor is None else b * factor
         b = b if offset is None else b + offset
     else:
-        b = offset
+        b = offset if as_bias is None else as_bias
     if "kernel_layout" in attrs:
         return operation_of(layer)(x, w, b, **attrs)
     return ops.matmul(x, w) if b is None else ops.linear(x, w, b)
