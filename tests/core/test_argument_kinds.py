@@ -93,7 +93,7 @@ EXEMPT = {
     "amanda_std.backends.StepRunner.bind_kernel": "for subclasses to override: the "
     "constructor calls it, while the slots of values are known",
 }
-HUB = find_spec("amanda_std") is not None
+HUB = all(find_spec(name) for name in ("amanda_std", "amanda_onnx"))
 
 
 def all_places() -> list[Place]:
@@ -110,7 +110,7 @@ def test_wrong_kinds(
     monkeypatch.chdir(tmp_path)
     if place.get(World()) is None:
         assert not HUB, f"no instance of {place.owner} is made here"
-        pytest.skip("an instance needs the plug-in amanda-std")
+        pytest.skip("an instance needs the plug-ins amanda-std and amanda-onnx")
     faults = list(faults_of(place))
     assert not faults, "\n".join(faults)
 
