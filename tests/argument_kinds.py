@@ -35,6 +35,7 @@ from amanda.current_host import NamedPlugin
 from amanda.dictionary import DictionaryFolder
 from amanda.errors import AmandaError
 from amanda.files import ArchiveWriter, MappedFile
+from amanda.host import Host
 from amanda.mapping import (
     Builder,
     PlainSide,
@@ -242,7 +243,7 @@ MAKERS: dict[str, Callable[[World], Any]] = {
     "FileMap": lambda w: FileMap.of(written_file()),
     "MappedFile": lambda w: MappedFile.open(written_file()),
     "Plan": lambda w: Plan([], Route(())),
-    "PluginEntry": lambda w: next(iter(amanda.backends()), None),
+    "PluginEntry": lambda w: next(iter(Host().entries("backends")), None),
     "ValueLookup": lambda w: ValueLookup(
         (w.graph.digest(), ""), lambda graph: graph, toy_compiled
     ),

@@ -27,8 +27,9 @@ SHOWN = re.compile(r"^<!-- file: (\w+)", re.MULTILINE)
 
 
 PLUGIN_OF = {
-    ".onnx": "amanda-onnx", '"std': "amanda-std", '"amanda/std/1': "amanda-std",
-    '"numpy': "amanda-std", '"jax': "amanda-jax", '"onnxruntime': "amanda-onnxruntime",
+    ".onnx": "amanda-onnx", ', "onnx@18': "amanda-onnx",
+    '"std': "amanda-std", '"amanda/std/1': "amanda-std", '"numpy': "amanda-std",
+    '"jax': "amanda-jax", '"onnxruntime': "amanda-onnxruntime",
 }  # fmt: skip
 """Plug-ins by the ends of strings in examples that use them."""
 

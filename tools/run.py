@@ -3,7 +3,7 @@
     python3 tools/run.py main            set-up, then the main job: under a minute
     python3 tools/run.py tests           set-up, builds and every test
     python3 tools/run.py tests --quick   the tests of the core and the hub: five minutes
-    python3 tools/run.py tests --all     also lint and types, as continuous integration
+    python3 tools/run.py tests --all     with lint, types and --quick, as in CI
 
 Set-up is stored in `.venv` and `.tox` in the root folder, with the output of each step.
 Arguments after `--` are passed to pytest: `python3 tools/run.py tests -- -k graph`.
@@ -169,7 +169,7 @@ def tests(arguments: Sequence[str]) -> None:
     if "--quick" in arguments:
         names = ["quick"]
     elif "--all" in arguments:
-        names = ["lint", *names]
+        names = ["lint", *names, "quick"]
     elif not any(ROOT.glob("plugins/[!_]*/pyproject.toml")):
         names.remove("core")  # without plug-ins, it repeats "py"
     rest = [word for word in arguments if word not in ("--quick", "--all", "--")]
