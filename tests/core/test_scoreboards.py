@@ -6,9 +6,17 @@ import os
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from amanda.scoreboard import Outcome, Selection, run_selection
+from amanda.scoreboard import (
+    Outcome,
+    Selection,
+    run_selection,
+    same_distribution,
+    same_quantities,
+    same_types,
+)
 
 
 class Cases:
@@ -54,3 +62,76 @@ def test_cases_that_take_too_long_or_end_the_process_are_named():
 def test_every_second_case(seconds):
     found = run_selection(LocalSelection("local", every=2), seconds)
     assert [each.case for each in found if each] == ["first", "second", "third"]
+
+
+# -- criteria --------------------------------------------------------------------------
+
+
+def draws_of(draw, count=300, seed=0):
+    """Many outputs in one array, and a function that returns another output."""
+    theirs, ours = (np.random.default_rng(seed + i) for i in range(2))
+    return np.stack([draw(theirs) for _ in range(count)]), lambda: [draw(ours)]
+
+
+def uniform(rng):
+    return rng.random((4, 5), "float32")
+
+
+def by_row(rng):
+    """Rows that are equal as a whole: as its elements alone, the next one."""
+    return np.repeat(rng.random((4, 1)), 5, 1)
+
+
+def by_element(rng):
+    return rng.random((4, 5))
+
+
+def check(theirs, ours):
+    draws, _ = draws_of(theirs)
+    _, draw = draws_of(ours, seed=7)
+    return same_distribution([draws], [draws[0]], 1e-5, 1e-5)(draw)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        uniform, by_row, by_element,
+        lambda rng: rng.standard_cauchy((3, 3)),
+        lambda rng: rng.integers(0, 3, (6,)),
+        lambda rng: np.float32(rng.random()),
+        lambda rng: rng.random(3) + 1j * rng.random(3),
+        lambda rng: np.full((2, 2), 0.1, "float32") * (1 + 1e-6 * rng.random()),
+        lambda rng: rng.random((0, 3)),
+    ],
+)  # fmt: skip
+def test_the_same_distribution(draw):
+    assert check(draw, draw) is None
+
+
+def test_other_distributions():
+    scaled = check(uniform, lambda rng: uniform(rng) * np.float32(1.15))
+    assert "mean ranks of elements" in scaled
+    shifted = check(uniform, lambda rng: uniform(rng) + np.float32(0.3))
+    assert "Kolmogorov-Smirnov statistic" in shifted
+    assert "output 0: difference" in check(by_row, by_element)
+    assert "(5, 4)" in check(uniform, lambda rng: uniform(rng).T)
+    assert "element 0" in check(lambda _: np.zeros(3), lambda _: np.ones(3))
+
+
+def test_quantities_of_a_factorization():
+    q, r = np.linalg.qr(np.arange(6.0).reshape(3, 2))
+
+    def quantities(q, r):
+        return [q @ r, q.T @ q]
+
+    criterion = same_quantities(quantities, [q, r], 1e-9, 1e-9)
+    assert criterion(lambda: [-q, -r]) is None
+    assert criterion(lambda: [q, -r]).startswith("output 0: ")
+    assert criterion(lambda: [2 * q, r / 2]).startswith("output 1: ")
+    assert "float32" in criterion(lambda: [q.astype("float32"), r])
+
+
+def test_uninitialized_outputs():
+    criterion = same_types([np.zeros(3)])
+    assert criterion(lambda: [np.full(3, np.nan)]) is None
+    assert criterion(lambda: [np.zeros(4)]).startswith("dtypes and shapes")

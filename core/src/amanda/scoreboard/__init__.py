@@ -5,6 +5,7 @@ module with the members of `Scoreboard`.
 
 outcomes.py    run one case on a backend, and classify how it went
 comparison.py  compare outputs with the expected ones
+criteria.py    what outputs must meet whose values are open, as random ones
 suites.py      run the cases of a suite, each within a time limit
 page.py        the page of a scoreboard, from answers of `amanda scoreboard`
 """
@@ -12,6 +13,12 @@ page.py        the page of a scoreboard, from answers of `amanda scoreboard`
 from __future__ import annotations
 
 from amanda.scoreboard.comparison import difference
+from amanda.scoreboard.criteria import (
+    Criterion,
+    same_distribution,
+    same_quantities,
+    same_types,
+)
 from amanda.scoreboard.outcomes import (
     OUTCOMES,
     DataSet,
@@ -30,6 +37,7 @@ from amanda.scoreboard.suites import (
 
 __all__ = [
     "OUTCOMES",
+    "Criterion",
     "DataSet",
     "Outcome",
     "Scoreboard",
@@ -43,4 +51,7 @@ __all__ = [
     "print_page",
     "run_data_sets",
     "run_selection",
+    "same_distribution",
+    "same_quantities",
+    "same_types",
 ]

@@ -30,6 +30,7 @@ from amanda_std.backends import (
     BODY,
     Operation,
     Trait,
+    effect_of,
     has_trait,
     run_context,
     use_kernels,
@@ -101,7 +102,7 @@ class PythonOps(CompiledCode):
             call = partial(_count_and_call, self._runs, i, step.call)
             if op.bodies or isinstance(op, Graph):
                 self._python_driven.append(f"{step.label}: {next(why, '')}")
-            else:
+            elif effect_of(op) != "draws":  # keys are feeds of programs, not results
                 is_dynamic = op.type in dynamic_shapes.KERNELS
                 counts = self._dynamic_sizes if is_dynamic else self._outside
                 counts[step.label] = 0

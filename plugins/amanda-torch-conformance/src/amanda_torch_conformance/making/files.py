@@ -38,6 +38,7 @@ def _make_row(name: str, op: Any, folder: Path) -> dict[str, Any]:
 def _write(program: Program, folder: Path) -> None:
     arrays = {f"in_{i}": _array(x) for i, x in enumerate(program.inputs)}
     arrays |= {f"out_{i}": _array(y) for i, y in enumerate(program.outputs)}
+    arrays |= {f"draws_{i}": _array(y) for i, y in enumerate(program.draws)}
     folder.mkdir(parents=True, exist_ok=True)
     torch.export.save(program.exported, folder / "model.pt2")
     np.savez(folder / "data.npz", **arrays)

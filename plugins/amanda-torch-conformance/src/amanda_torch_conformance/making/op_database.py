@@ -11,10 +11,14 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
+from amanda.scoreboard.criteria import ELEMENTS
+
 __all__ = ["SAMPLES", "Program", "op_names", "programs_of"]
 
 SAMPLES: Final = 3
 """How many samples of an entry become programs."""
+DRAWS: Final = 500
+"""How many calls of a random program are recorded."""
 _DTYPES: Final = (
     torch.float32, torch.float64, torch.complex64, torch.int64, torch.uint8, torch.bool,
 )  # fmt: skip
@@ -28,6 +32,8 @@ class Program:
     exported: torch.export.ExportedProgram
     inputs: tuple[torch.Tensor, ...]
     outputs: tuple[Any, ...]
+    draws: tuple[torch.Tensor, ...] = ()
+    """For each output of a random program its first elements, of many calls."""
 
 
 class SampleCall(torch.nn.Module):  # type: ignore[misc,unused-ignore]
@@ -77,4 +83,20 @@ def programs_of(op: Any) -> Iterator[Program]:
         call = SampleCall(op, sample)
         outputs = call(*call.tensors())
         exported = torch.export.export(call, call.tensors(), strict=False)
-        yield Program(exported, call.tensors(), outputs)
+        yield Program(exported, call.tensors(), outputs, _draws(exported, call))
+
+
+def _draws(exported: torch.export.ExportedProgram, call: SampleCall) -> Any:
+    """Outputs of many calls, where these differ; without the seeds of the samples."""
+    if not any(_is_random(node) for node in exported.graph.nodes):
+        return ()
+    program = exported.module()
+    calls = [program(*call.tensors()) for _ in range(DRAWS)]
+    columns = [torch.stack([y.reshape(-1)[:ELEMENTS] for y in outputs])
+               for outputs in zip(*calls, strict=True)]  # fmt: skip
+    differs = any(not torch.equal(rows, rows[:1].expand_as(rows)) for rows in columns)
+    return tuple(columns) if differs else ()
+
+
+def _is_random(node: torch.fx.Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())

@@ -203,6 +203,8 @@ _ALPHA = -1.7580993408473766
 
 
 def _alpha_dropout(x: Any, p: float, kept: Any) -> Any:
+    if p == 1:
+        return x * number(0, x.dtype)
     a = ((_ALPHA**2 * p + 1) * (1 - p)) ** -0.5
     dropped = number(1, x.dtype) - kept
     y = x * kept + dropped * number(_ALPHA, x.dtype)
