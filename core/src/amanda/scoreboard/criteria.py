@@ -18,8 +18,6 @@ __all__ = ["Criterion", "same_distribution", "same_quantities", "same_types"]
 
 Criterion = Callable[[Callable[[], Sequence[Any]]], str | None]
 
-ELEMENTS: Final = 256
-"""How many elements of an output `same_distribution` compares: the first ones."""
 _FALSE_ALARM: Final = 1e-9
 """The chance that all elements of a right output meet the bound, at most."""
 _ERRORS: Final = 6.0
@@ -56,13 +54,14 @@ def same_quantities(
 def same_distribution(
     draws: Sequence[Any], expected: Sequence[Any], rtol: float, atol: float
 ) -> Criterion:
-    """Outputs of the same distribution as `draws`, each with a first axis of calls.
+    """Outputs of the same distribution as `draws`, an array [calls, elements] each.
 
-    As many calls are made. Three two-sample tests compare every output: the
-    Kolmogorov-Smirnov statistic of each element, the same of the difference between
-    neighbouring elements (which depends on what is drawn together), both at a level of
-    1e-9 for the output as a whole; the mean of an output's ranks and of their squares
-    must agree to 6 standard errors. Values closer than the tolerance are equal.
+    As many calls are made, whose first elements are compared. Three two-sample tests
+    compare every output: the Kolmogorov-Smirnov statistic of each element, the same of
+    the difference between neighbouring elements (which depends on what is drawn
+    together), both at a level of 1e-9 for the output as a whole; the mean of an
+    output's ranks and of their squares must agree to 6 standard errors. Values closer
+    than the tolerance are equal.
     """
 
     def why(draw: Callable[[], Sequence[Any]]) -> str | None:
@@ -74,7 +73,8 @@ def same_distribution(
             if wrong:
                 return wrong
         for i, theirs in enumerate(draws):
-            flat = [np.asarray(each[i]).reshape(-1)[:ELEMENTS] for each in calls]
+            count = np.asarray(theirs).reshape(len(theirs), -1).shape[1]
+            flat = [np.asarray(each[i]).reshape(-1)[:count] for each in calls]
             ours = _as_columns(np.stack(flat))
             wrong = _distribution_difference(ours, _as_columns(theirs), rtol, atol)
             if wrong:
@@ -97,7 +97,7 @@ def _as_columns(draws: Any) -> Any:
     import numpy as np
 
     rows = np.asarray(draws)
-    rows = rows.reshape(len(rows), -1)[:, :ELEMENTS]
+    rows = rows.reshape(len(rows), -1)
     if rows.dtype.kind == "c":
         return np.concatenate([rows.real, rows.imag], 1).astype("float64")
     return rows.astype("float64")

@@ -11,14 +11,14 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-from amanda.scoreboard.criteria import ELEMENTS
-
 __all__ = ["SAMPLES", "Program", "op_names", "programs_of"]
 
 SAMPLES: Final = 3
 """How many samples of an entry become programs."""
 DRAWS: Final = 500
 """How many calls of a random program are recorded."""
+ELEMENTS: Final = 256
+"""How many elements of each output of them."""
 _DTYPES: Final = (
     torch.float32, torch.float64, torch.complex64, torch.int64, torch.uint8, torch.bool,
 )  # fmt: skip
