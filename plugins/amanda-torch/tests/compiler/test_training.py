@@ -129,3 +129,5 @@ def test_the_backend_is_a_name():
 
     with pytest.raises(UsageError, match="option 'backend'"):
         compile_module(None, [], options={"backend": 1})
+    with pytest.raises(UsageError, match="option 'freeze'"):
+        compile_module(None, [], options={"freeze": "yes"})

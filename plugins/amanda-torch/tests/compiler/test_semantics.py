@@ -1,0 +1,197 @@
+"""`torch.compile`: what PyTorch promises of a call holds for compiled graphs."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+
+import pytest
+
+import amanda
+from amanda.errors import AmandaWarning
+
+torch = pytest.importorskip("torch")
+
+BACKENDS = ["torch"] + ["jax"] * bool(importlib.util.find_spec("amanda_jax"))
+
+
+def compile_function(function, backend, **options):
+    torch.compiler.reset()
+    options["backend"] = backend
+    return torch.compile(function, backend="amanda", options=options)
+
+
+def add_in_place(x):
+    x.add_(1.0)
+    x[0].mul_(3.0)
+    return x * 2
+
+
+def return_inputs_and_views(x):
+    return x, x.t(), x[1:], x.view(-1), x * 1
+
+
+def return_no_tensors(x):
+    return None, 3, x.sum(), x.shape[0], None
+
+
+def use_constants(x):
+    return x + torch.tensor([1.0, 2.0, 4.0]), torch.ones(2), torch.arange(3)
+
+
+def multiply_complex(x):
+    z = torch.complex(x, x + 1)
+    return z * z, torch.view_as_real(z * 2), z.conj() + 1, z.abs()
+
+
+def multiply_under_autocast(x):
+    with torch.autocast("cpu", torch.bfloat16):
+        y = x @ x.t()
+    return y, y.float().sum()
+
+
+def detach_a_part(x):
+    return x.exp() * x.detach() + x.sin()
+
+
+def change_dtypes(x):
+    return x.half() * 2, x.bfloat16() + 1, (x > 0), x.long(), x.double().sqrt()
+
+
+FUNCTIONS = [
+    add_in_place, return_inputs_and_views, return_no_tensors, use_constants,
+    multiply_complex, multiply_under_autocast, detach_a_part, change_dtypes,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_results_and_changed_inputs_are_those_of_pytorch(function, backend):
+    compiled = compile_function(function, backend)
+    first, second = torch.rand(2, 3), torch.rand(2, 3)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", AmandaWarning)
+        for x in (first, second):
+            theirs = x.clone()
+            expected, found = function(theirs), compiled(x)
+            torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-2)
+            torch.testing.assert_close(x, theirs)
+
+
+def test_results_that_are_inputs_or_views_of_them_share_their_memory():
+    x = torch.rand(2, 3)
+    same, turned, rows, flat, other = compile_function(
+        return_inputs_and_views, BACKENDS[-1]
+    )(x)
+    assert same is x
+    at = x.untyped_storage().data_ptr()
+    assert [v.untyped_storage().data_ptr() for v in (turned, rows, flat)] == [at] * 3
+    assert other.data_ptr() != at
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_through_a_detached_part(backend):
+    x = torch.rand(4, requires_grad=True)
+    compiled = compile_function(detach_a_part, backend)
+    found = torch.autograd.grad(compiled(x).sum(), x)
+    torch.testing.assert_close(found, torch.autograd.grad(detach_a_part(x).sum(), x))
+
+
+def test_batch_normalization_updates_its_buffers():
+    models = [torch.nn.BatchNorm1d(3) for _ in range(2)]
+    calls = compile_function(models[0], "torch"), models[1]
+    x = torch.randn(8, 3)
+    for call in calls:
+        call(x).sum().backward()
+    for ours, theirs in zip(*(m.state_dict().values() for m in models), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_dropout_has_the_distribution_of_pytorch_and_its_seed(backend):
+    compiled = compile_function(torch.nn.Dropout(0.25), backend)
+    x = torch.ones(100, 100, requires_grad=True)
+    torch.manual_seed(3)
+    first, second = compiled(x), compiled(x)
+    torch.manual_seed(3)
+    assert torch.equal(compiled(x), first)
+    assert not torch.equal(first, second)
+    dropped = (first == 0).double().mean().item()
+    assert dropped == pytest.approx(0.25, abs=5 * (0.25 * 0.75 / x.numel()) ** 0.5)
+    assert first.unique().tolist() == pytest.approx([0.0, 4 / 3])
+    (gradient,) = torch.autograd.grad(first.sum(), x)
+    assert torch.equal(gradient == 0, first == 0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tensors_are_passed_without_a_copy(backend, monkeypatch):
+    calls = []
+    compile_graph = amanda.compile
+
+    def recording_compile(*args, **kwargs):
+        compiled = compile_graph(*args, **kwargs)
+
+        def call(feeds):
+            results = compiled(feeds)
+            calls.append((feeds, [*results.values()]))
+            return results
+
+        return call
+
+    monkeypatch.setattr(amanda, "compile", recording_compile)
+    compiled = compile_function(lambda x: torch.tanh(x) * 2, backend)
+    x = torch.rand(64, 64)
+    y = compiled(x)
+    (((fed,), (result,)),) = calls
+    assert address(fed) == x.data_ptr()
+    assert address(result) == y.data_ptr()
+
+
+def address(array):
+    if isinstance(array, torch.Tensor):
+        return array.data_ptr()
+    return array.__array_interface__["data"][0]
+
+
+class Airy(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(x) + torch.special.airy_ai(x.detach()) * 2
+
+
+def test_only_an_op_without_a_rule_is_run_by_pytorch_and_is_named():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), Airy(), torch.nn.Linear(4, 2))
+    x = torch.randn(3, 4)
+    with torch.no_grad(), pytest.warns(AmandaWarning) as caught:
+        found = compile_function(model, "torch")(x)
+    torch.testing.assert_close(found, model(x))
+    (text,) = [str(each.message) for each in caught]
+    assert "PyTorch runs 1 op " in text
+    assert "Amanda runs the other ops in 2 pieces" in text
+    assert "aten.special_airy_ai.default at " in text
+    assert "test_semantics.py:" in text
+    assert "in forward `return torch.tanh(x) + torch.special" in text
+    assert "to do: " in text
+
+
+def test_frozen_weights_are_constants_until_they_are_written(monkeypatch):
+    inputs = []
+    compile_graph = amanda.compile
+
+    def recording_compile(graph, *args, **kwargs):
+        inputs.append(len(graph.parameters))
+        return compile_graph(graph, *args, **kwargs)
+
+    monkeypatch.setattr(amanda, "compile", recording_compile)
+    model = torch.nn.Linear(4, 4)
+    compiled = compile_function(model, "torch", freeze=True)
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), model(x))
+        assert inputs == [1]
+        model.weight.mul_(2.0)
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), model(x))
+        assert inputs == [1, 1]
+    compiled(x).sum().backward()  # parameters that get gradients are inputs
+    assert inputs[2] == 3
