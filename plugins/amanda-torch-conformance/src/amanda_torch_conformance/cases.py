@@ -29,14 +29,19 @@ from amanda_torch_conformance.quantities import QUANTITIES
 
 __all__ = ["KINDS", "Case", "cases", "run_case"]
 
-KINDS: Final = ("static",)
-"""`static`: programs exported with the shapes of the samples."""
+KINDS: Final = ("static", "models", "models-dynamic")
+"""
+`static`: ops, exported with the shapes of the samples
+`models`: models of `transformers`, exported with the shapes of their inputs
+`models-dynamic`: models with symbolic batch and length, run at two sizes
+"""
 
 _TOLERANCES: Final = {
     "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5),
     "float64": (1e-7, 1e-7), "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7),
 }  # fmt: skip
 """Those of `torch.testing`: relative and absolute."""
+_MODEL_TOLERANCES: Final = (1e-4, 1e-4)
 _FACTOR: Final = 10
 """PyTorch's own tests compare one implementation; sums in another order differ more."""
 _UNINITIALIZED: Final = ("empty", "new_empty")
@@ -81,37 +86,80 @@ class Case:
         return same_distribution(draws, expected, rtol, atol) if draws else None
 
 
+@dataclass(frozen=True)
+class ModelCase:
+    """A model: one graph, right on each of its data sets."""
+
+    name: str
+    kind: str
+
+    @property
+    def folder(self) -> Path:
+        return programs_folder("models") / self.name / self.kind
+
+    def load(self) -> Graph:
+        """The graph."""
+        return amanda.load(self.folder / "model.pt2")
+
+    def data(self) -> Iterator[DataSet]:
+        """The inputs and PyTorch's outputs of each size."""
+        for file in sorted(self.folder.glob("*.npz")):
+            yield DataSet(
+                load_arrays(file, "in_"), load_arrays(file, "out_"), *_MODEL_TOLERANCES
+            )
+
+    def run(self, backend: str, settings: Mapping[str, Any]) -> Outcome:
+        """Compile it once, and run it at each size."""
+
+        def load() -> Graph:
+            return amanda.convert(self.load(), "std")
+
+        return run_data_sets(
+            self.name, self.kind, load, self.data(), backend, settings
+        )  # fmt: skip
+
+
 def cases(
     kinds: Iterable[str] = KINDS, pattern: str | None = None
-) -> Iterator[tuple[str, Case]]:
+) -> Iterator[tuple[str, Case | ModelCase]]:
     """Yield each case with its kind; entries that PyTorch does not export have none."""
     is_selected = name_filter(pattern)
     for kind in kinds:
-        for row in program_rows():
+        for row in program_rows("models") if kind.startswith("models") else ():
+            if kind in row["kinds"] and is_selected(row["name"]):
+                yield kind, ModelCase(row["name"], kind)
+        for row in program_rows() if kind == "static" else ():
             if row["samples"] and is_selected(row["name"]):
                 yield kind, Case(row["name"], row["samples"])
 
 
 def run_case(
-    kind: str, case: Case, backend: str = "numpy", *, second: bool = False,
+    kind: str, case: Case | ModelCase, backend: str = "numpy", *, second: bool = False,
     fallback: str | None = None, options: Mapping[str, Any] | None = None,
 ) -> Outcome:  # fmt: skip
-    """Run the samples of a case on a backend, mapped to the hub first.
+    """Run a case on a backend, mapped to the hub first.
 
-    The outcome is that of the first one that does not pass.
+    The outcome of several samples is that of the first one that does not pass.
     """
     import numpy as np
 
     del second
-    outcome = Outcome(case.name, kind, "pass")
+    settings = {**(options or {}), "fallback": fallback}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for number in range(case.samples):
-            outcome = _run_sample(
-                kind, case, number, backend, {**(options or {}), "fallback": fallback}
-            )
-            if outcome.status != "pass":
-                break
+        if isinstance(case, ModelCase):
+            return case.run(backend, settings)
+        return _run_samples(kind, case, backend, settings)
+
+
+def _run_samples(
+    kind: str, case: Case, backend: str, settings: Mapping[str, Any]
+) -> Outcome:
+    outcome = Outcome(case.name, kind, "pass")
+    for number in range(case.samples):
+        outcome = _run_sample(kind, case, number, backend, settings)
+        if outcome.status != "pass":
+            break
     return outcome
 
 

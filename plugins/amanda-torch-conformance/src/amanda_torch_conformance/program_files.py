@@ -9,34 +9,56 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from amanda.errors import UsageError
 
 __all__ = ["load_arrays", "program_rows", "programs_folder"]
 
-_VARIABLE: Final = "AMANDA_TORCH_PROGRAMS"
+
+class _Collection(NamedTuple):
+    """Programs that one command makes, in a folder."""
+
+    module: str
+    variable: str
+    """The environment variable with their folder."""
+    packages: str
+    """What makes them."""
+
+
+_COLLECTIONS: Final = {
+    "programs": _Collection(
+        "amanda_torch_conformance.making", "AMANDA_TORCH_PROGRAMS",
+        "torch expecttest scipy",
+    ),
+    "models": _Collection(
+        "amanda_torch_conformance.making.model_files", "AMANDA_TORCH_MODELS",
+        "torch transformers",
+    ),
+}  # fmt: skip
 
 
 @cache
-def programs_folder() -> Path:
+def programs_folder(collection: str = "programs") -> Path:
     """The folder with all programs; made by PyTorch where it is absent.
 
-    It is that of the environment variable AMANDA_TORCH_PROGRAMS, else one in the
-    user's cache whose name is a digest of the modules that make them.
+    `collection` is `programs`, those of the op database, or `models`. The folder is
+    that of the environment variable AMANDA_TORCH_PROGRAMS or AMANDA_TORCH_MODELS, else
+    one in the user's cache whose name is a digest of the modules that make them.
     """
     sources = sorted(Path(__file__).with_name("making").glob("*.py"))
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources))
-    name = f"torch-programs-{digest.hexdigest()[:16]}"
+    name = f"torch-{collection}-{digest.hexdigest()[:16]}"
     cached = Path.home() / ".cache" / "amanda" / name
-    folder = Path(os.environ.get(_VARIABLE) or cached)
+    how = _COLLECTIONS[collection]
+    folder = Path(os.environ.get(how.variable) or cached)
     if not (folder / "index.json").is_file():
-        _make(folder)
+        _make(folder, how)
     return folder
 
 
-def _make(folder: Path) -> None:
-    command = [sys.executable, "-m", "amanda_torch_conformance.making", str(folder)]
+def _make(folder: Path, how: _Collection) -> None:
+    command = [sys.executable, "-m", how.module, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UsageError(
@@ -44,13 +66,13 @@ def _make(folder: Path) -> None:
             where=str(folder),
             expected="PyTorch, which makes them and computes their outputs",
             got=done.stderr.strip().rpartition("\n")[2],
-            hint=f"pip install torch expecttest, or set {_VARIABLE} to their folder",
+            hint=f"pip install {how.packages}, or set {how.variable} to their folder",
         )
 
 
-def program_rows() -> list[dict[str, Any]]:
-    """What the index says of each entry of the op database."""
-    text = (programs_folder() / "index.json").read_text("utf-8")
+def program_rows(collection: str = "programs") -> list[dict[str, Any]]:
+    """What the index says of each program or model."""
+    text = (programs_folder(collection) / "index.json").read_text("utf-8")
     rows: list[dict[str, Any]] = json.loads(text)["programs"]
     return rows
 
