@@ -31,6 +31,8 @@ class OpCase:
     results: int | None = None
     """The number of results that are compared, where the others have no meaning."""
     tolerance: float = 2e-4
+    dynamic: bool = False
+    """Whether no size of the inputs is declared."""
 
 
 def r(*shape: int, low: float = -2, high: float = 2, dtype: str = "float32") -> Any:

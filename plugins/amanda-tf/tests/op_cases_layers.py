@@ -38,7 +38,25 @@ def lstm(op: str, *lead: Any) -> Any:
     return case(op, *lead, x, r(2, 3), r(2, 3), r(5, 12), r(3), r(3), r(3), r(12))
 
 
+def deconvolved(padding: str, stride: int) -> Any:
+    """A transposed convolution whose batch size is computed at run time."""
+
+    def build(op: Any, y: Any) -> Any:
+        import tensorflow as tf
+
+        sizes = tf.stack([tf.shape(y)[0], 12, 13, 2])
+        strides = [1, stride, stride, 1]
+        return op("Conv2DBackpropInput", sizes, r(3, 2, 2, 4), y, strides=strides,
+                  padding=padding)  # fmt: skip
+
+    kernel = (3, 2) if padding == "VALID" else (1, 1)
+    shape = [(n - k) // stride + 1 for n, k in zip((12, 13), kernel, strict=True)]
+    return program("Conv2DBackpropInput", build, r(2, *shape, 4), dynamic=True)
+
+
 NN = [
+    deconvolved("SAME", 2),
+    deconvolved("VALID", 3),
     case(
         "_FusedBatchNormEx",
         r(2, 3, 4, 4),

@@ -15,7 +15,10 @@ def run_by_tensorflow(case: OpCase) -> tuple[bytes, list[str], list[Any]]:
     """The GraphDef of a case, the names of its inputs, and TensorFlow's results."""
     import tensorflow as tf
 
-    specs = [tf.TensorSpec(x.shape, x.dtype) for x in case.feeds]
+    specs = [
+        tf.TensorSpec([None] * x.ndim if case.dynamic else x.shape, x.dtype)
+        for x in case.feeds
+    ]
 
     def named(*xs: Any) -> list[Any]:
         found = case.build(*xs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from amanda_std import ops
@@ -148,6 +149,10 @@ def read_conv_backprop_input(
         rows = zip(small, s, kernel, d, strict=True)
         wanted = [_usual_size(m, a, k, b, mode) for m, a, k, b in rows]
     pads = explicit_padding(mode, wanted, kernel, s, d)
+    rows = zip(small, wanted, s, kernel, d, pads, strict=True)
+    small = [
+        _strided_size(n, *row) if isinstance(n, int) else m for m, n, *row in rows
+    ]
     extra = [
         n - ((m - 1) * a + (k - 1) * b + 1 - sum(pair))
         for n, m, a, k, b, pair in zip(wanted, small, s, kernel, d, pads, strict=True)
@@ -165,6 +170,13 @@ def _usual_size(small: Any, stride: int, window: int, dilation: int, mode: Any) 
         return small * stride
     expect(mode == "valid", "explicit padding of a size that is not static")
     return (small - 1) * stride + max((window - 1) * dilation + 1, stride)
+
+
+def _strided_size(
+    size: Any, stride: int, window: int, dilation: int, pads: Sequence[Any]
+) -> Any:
+    """The size of a convolution's result, which TensorFlow requires of the gradient."""
+    return (size + sum(pads) - (window - 1) * dilation - 1) // stride + 1
 
 
 def _elements(sizes: Any) -> Any:
