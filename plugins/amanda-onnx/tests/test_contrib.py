@@ -153,6 +153,14 @@ CASES = {
         [f(2, 32), (u8(4, 1, 32),), (abs(f(4)),)],
         {"K": 32, "N": 4, "bits": 8, "block_size": 32}, 1,
     ),
+    "MatMulBnb4 FP4": (
+        [f(2, 24), (u8(96),), (abs(f(12)),)],
+        {"K": 24, "N": 8, "block_size": 16, "quant_type": 0}, 1,
+    ),
+    "MatMulBnb4 NF4": (
+        [f(2, 3, 32), (u8(64),), (abs(f(4)),)],
+        {"K": 32, "N": 4, "block_size": 32, "quant_type": 1}, 1,
+    ),
     "QLinearAdd": ([u8(2, 3), S, Z8, u8(3), S, Z8, np.float32(0.1), Z8], {}, 1),
     "QLinearMul": ([i8(2, 3), S, ZI, i8(2, 3), S, ZI, np.float32(0.3), ZI], {}, 1),
     "QLinearSigmoid": (
@@ -374,6 +382,7 @@ OTHERWISE = {
     "QAttention": "as MatMulIntegerToFloat and MultiHeadAttention",
     "QEmbedLayerNormalization": "as Gather and LayerNormalization",
     "QLinearConv": "the opset has it",
+    "MatMulBnb4": "as Gather from the levels of the codes, and MatMul",
     "QLinearConcat": "as Concat between DequantizeLinear and QuantizeLinear",
     "QuantizeLinear": "an op of few bits: the opset has it",
     "Trilu": "the opset has it",

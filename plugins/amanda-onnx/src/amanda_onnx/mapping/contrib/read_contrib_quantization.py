@@ -38,6 +38,20 @@ from amanda_std.mappings import cast_to, expect, rank_of, tensor_type_of
 __all__ = ["READ", "read_matmul_integer_to_float"]
 
 _FLOAT32 = DType("float32")
+FP4 = [
+    sign * level
+    for sign in (1, -1)
+    for level in (0, 0.0625 / 12, 2 / 3, 1, 1 / 3, 1 / 2, 1 / 6, 1 / 4)
+]
+"""The floats of the codes of FP4 in bitsandbytes."""
+NF4 = [
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453,
+    -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0,
+    0.07958029955625534, 0.16093020141124725, 0.24611230194568634,
+    0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+    0.7229568362236023, 1.0,
+]  # fmt: skip
+"""The floats of the codes of NF4: quantiles of the normal distribution."""
 
 
 # -- weights packed in bytes -------------------------------------------------------
@@ -89,6 +103,24 @@ def _unpack(value: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor:
         raise Decline("packed weights that are not constant")
     raw = np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8)
     return Tensor.from_buffer(raw, dtype, shape)
+
+
+def read_matmul_bnb4(
+    a: Any, b: Any, absmax: Any, *, K: int, N: int, block_size: int, quant_type: int,
+    training_mode: int = 0, transB: int = 1,
+) -> Any:  # fmt: skip
+    """A product with a weight [N, K] of the 4-bit codes of bitsandbytes."""
+    expect(transB == 1, "weights that are not transposed")
+    expect(training_mode in (0, 1) and quant_type in (0, 1), "FP4 or NF4")
+    expect(N * K % block_size == 0, "blocks that are not whole")
+    blocks = N * K // block_size
+    pairs = ops.stack(ops.bitwise_right_shift(b, 4), ops.bitwise_and(b, 15), axis=-1)
+    codes = cast_to(ops.reshape(pairs, [blocks, block_size]), DType("int32"))
+    levels = Tensor.of(np.array(NF4 if quant_type else FP4, "float32"))
+    parts = ops.gather(levels, codes, axis=0)
+    steps = ops.reshape(cast_to(absmax, _FLOAT32), [blocks, 1])
+    weight = ops.reshape(parts * steps, [N, K])
+    return ops.matmul(a, transpose_matrix(cast_to(weight, a.dtype), flag=1))
 
 
 def read_gather_block_quantized(
@@ -340,6 +372,7 @@ READ: dict[str, Any] = {
     "com.microsoft.DynamicQuantizeMatMul": read_dynamic_quantize_matmul,
     "com.microsoft.GatherBlockQuantized": read_gather_block_quantized,
     "com.microsoft.MatMulIntegerToFloat": read_matmul_integer_to_float,
+    "com.microsoft.MatMulBnb4": read_matmul_bnb4,
     "com.microsoft.MatMulNBits": read_matmul_nbits,
     "com.microsoft.QGemm": read_quantized_gemm,
     "com.microsoft.QLinearAdd": _quantized_binary(ops.add),
