@@ -150,9 +150,7 @@ def read_conv_backprop_input(
         wanted = [_usual_size(m, a, k, b, mode) for m, a, k, b in rows]
     pads = explicit_padding(mode, wanted, kernel, s, d)
     rows = zip(small, wanted, s, kernel, d, pads, strict=True)
-    small = [
-        _strided_size(n, *row) if isinstance(n, int) else m for m, n, *row in rows
-    ]
+    small = [_strided_size(n, *row) if isinstance(n, int) else m for m, n, *row in rows]
     extra = [
         n - ((m - 1) * a + (k - 1) * b + 1 - sum(pair))
         for n, m, a, k, b, pair in zip(wanted, small, s, kernel, d, pads, strict=True)
