@@ -83,7 +83,10 @@ def _convert_script(torch: Any, module: Any, given: LiveArguments) -> Any:
 
 
 def _save(torch: Any, program: Any) -> bytes:
+    from amanda_torch.flex_attention import expand_flex_attention
+
     out = io.BytesIO()
+    program = _run_torch(expand_flex_attention, torch, program)
     _run_torch(torch.export.save, program, out)
     return out.getvalue()
 

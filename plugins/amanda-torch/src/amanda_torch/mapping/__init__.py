@@ -13,12 +13,34 @@ decide what is built.
 
 from __future__ import annotations
 
-from amanda.mapping import HubMapping
+from typing import Any
+
+from amanda.graph import Graph
+from amanda.mapping import Conversion, HubMapping, op_location
 from amanda_torch.mapping.side import torch_side
 
 __all__ = ["MAPPING"]
 
-MAPPING = HubMapping(
+
+class TorchMapping(HubMapping):
+    """PyTorch to the hub and back; checks and prints are reported as lost."""
+
+    def conversion(self, graph: Graph, to: str, **options: Any) -> Conversion:
+        done = super().conversion(graph, to, **options)
+        if self._is_read(graph):
+            from amanda_torch.mapping.functionalization import find_left_out
+
+            done.report.losses += tuple(
+                f"{op.type}, {op_location(op)}: checks and prints are left out"
+                for op in find_left_out(graph)
+            )
+        return done
+
+    def _is_read(self, graph: Graph) -> bool:
+        return (graph.namespace or "").startswith(f"{self.framework}/")
+
+
+MAPPING = TorchMapping(
     "torch-std",
     "amanda/torch",
     side=torch_side,

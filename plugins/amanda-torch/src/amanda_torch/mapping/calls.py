@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from amanda.graph import Op, is_note
@@ -72,7 +73,24 @@ def _as_rule(function: Callable[..., Any]) -> Callable[..., Any]:
 
     read.__name__ = getattr(function, "__name__", "read")
     read.__doc__ = function.__doc__
+    read.__signature__ = _rule_signature(read, function)  # type: ignore[attr-defined]
     return read
+
+
+def _rule_signature(
+    read: Callable[..., Any], function: Callable[..., Any]
+) -> inspect.Signature:
+    """The parameters of a rule, with the keywords of a function.
+
+    They are covered even if the definition of the op is open and does not have them.
+    """
+    own = inspect.signature(read)
+    known = list(own.parameters.values())
+    more = [
+        p for p in inspect.signature(function).parameters.values()
+        if p.kind is p.KEYWORD_ONLY and p.name not in own.parameters
+    ]  # fmt: skip
+    return own.replace(parameters=[*known[:-1], *more, known[-1]])
 
 
 def _read_parameters(function: Callable[..., Any]) -> _Parameters:
@@ -156,6 +174,8 @@ def _bind_inputs(
             i = next(at, None)
             if i is not None and op.inputs[i] is not None:
                 named[name] = values[i]
+        elif name in op.attrs:
+            named[name] = list(op.attrs[name])
         elif len(lists) == 1:
             count = max(len(plain) - fixed, 0)
             named[name] = [_value(op, values, next(at)) for _ in range(count)]
@@ -163,20 +183,31 @@ def _bind_inputs(
             named[name] = []
     for i, label in enumerate(names):
         if label is not None:
-            _bind_name(label, _value(op, values, i), schema, named)
+            _bind_name(op, label, _value(op, values, i), schema, named)
 
 
 def _value(op: Op, values: Sequence[Any], i: int) -> Any:
     return None if op.inputs[i] is None else values[i]
 
 
-def _bind_name(name: str, value: Any, schema: _Schema, named: dict[str, Any]) -> None:
-    """Bind an input that has a name: `size.0`, `hx.1`, `end`."""
+def _bind_name(
+    op: Op, name: str, value: Any, schema: _Schema, named: dict[str, Any]
+) -> None:
+    """Bind an input that has a name: `size.0`, `hx.1`, `end`, `args.0.1`."""
     key, _, index = name.partition(".")
     if not index:
         named[key] = SymbolicNumber(value) if key in schema.numbers else value
-    elif any(key == port for port, _ in schema.ports):
+    elif key not in op.attrs and any(key == port for port, _ in schema.ports):
         named[key].append(value)
     else:
-        items = named[key] = list(named[key])
-        items[int(index)] = value
+        _put(named, name.split("."), value)
+
+
+def _put(items: Any, path: Sequence[str], value: Any) -> None:
+    """Put a value into lists of lists, which are copied on the way."""
+    for key, _ in pairwise(path):
+        place: Any = int(key) if isinstance(items, list) else key
+        held = items[place]
+        items[place] = dict(held) if isinstance(held, Mapping) else list(held)
+        items = items[place]
+    items[int(path[-1]) if isinstance(items, list) else path[-1]] = value

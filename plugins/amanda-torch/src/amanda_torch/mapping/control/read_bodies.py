@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from amanda.mapping import Decline
 from amanda_std import ops
 from amanda_std.mappings import inline_body, rank_of
 from amanda_torch.mapping.calls import torch_functions
@@ -51,12 +54,72 @@ def read_scan(combine_fn: Any, init: Sequence[Any], xs: Sequence[Any],
     )  # fmt: skip
 
 
+def read_map(f: Any, args: Sequence[Any]) -> Any:
+    """The rows of tensors, then values that are the same for each row."""
+    xs, others = args
+    return tuple(
+        ops.scan(lambda *row: inline_body(f, [*row, *others]), None, *xs, carried=0)
+    )
+
+
+def read_associative_scan(
+    combine_fn: Any, xs: Sequence[Any], others: Sequence[Any] = ()
+) -> Any:
+    """The first rows, and what each further row combines with those before it."""
+    count = len(xs)
+    first = [ops.gather(x, np.asarray(0), axis=0) for x in xs]
+    rest = [ops.slice_(x, [1], [np.iinfo("int64").max], [0]) for x in xs]
+
+    def step(*values: Any) -> Any:
+        new = inline_body(combine_fn, [*values, *others])
+        return [*new, *new]
+
+    found = ops.scan(step, None, *first, *rest, carried=count)[count:]
+    return tuple(
+        ops.concat(ops.expand_dims(row, [0]), rows, axis=0)
+        for row, rows in zip(first, found, strict=True)
+    )
+
+
 def read_wrap(body: Any, args: Sequence[Any] = ()) -> Any:
-    return tuple(inline_body(body, args))
+    return tuple(inline_body(body, _flatten(args)))
+
+
+def _flatten(args: Any) -> list[Any]:
+    if isinstance(args, Mapping):
+        args = list(args.values())
+    if isinstance(args, list | tuple):
+        return [item for arg in args for item in _flatten(arg)]
+    return [args]
+
+
+def read_hints(body: Any, args: Sequence[Any] = (), *, hints: Any = None) -> Any:
+    del hints
+    return read_wrap(body, args)
 
 
 def read_gradient_region(_enable: bool, body: Any, args: Sequence[Any] = ()) -> Any:
-    return tuple(inline_body(body, args))
+    return read_wrap(body, args)
+
+
+def read_autocast(
+    _device: str, _dtype: Any, _enabled: bool, _cache: Any, body: Any,
+    args: Sequence[Any] = (),
+) -> Any:  # fmt: skip
+    """The casts of the region are ops of its body already."""
+    return read_wrap(body, args)
+
+
+def read_subgraph(subgraph: Any, _identifier: Any, operands: Sequence[Any] = ()) -> Any:
+    return tuple(inline_body(subgraph, operands))
+
+
+def decline_triton(**arguments: Any) -> Any:
+    del arguments
+    raise Decline(
+        "a kernel in Triton is code for GPUs; write the function in ops of PyTorch, "
+        "for instance with a flag that selects it for export"
+    )
 
 
 READ = torch_functions(
@@ -64,8 +127,18 @@ READ = torch_functions(
         "higher_order.cond": read_cond,
         "higher_order.while_loop": read_while,
         "higher_order.scan": read_scan,
+        "higher_order.map_impl higher_order.map": read_map,
+        "higher_order.associative_scan": read_associative_scan,
         "higher_order.wrap higher_order.wrap_activation_checkpoint": read_wrap,
+        "higher_order.tag_activation_checkpoint higher_order.strict_mode": read_wrap,
+        "higher_order.run_const_graph higher_order.foreach_map": read_wrap,
+        "higher_order.hints_wrapper": read_hints,
+        "higher_order.invoke_subgraph": read_subgraph,
         "higher_order.wrap_with_set_grad_enabled": read_gradient_region,
+        "higher_order.wrap_with_autocast": read_autocast,
     },
     domain="",
-)
+) | {
+    f"higher_order.triton_kernel_wrapper_{kind}": decline_triton
+    for kind in ("functional", "mutation")
+}

@@ -8,6 +8,7 @@ effects.py     ops without a result that are left out
 
 from __future__ import annotations
 
+from amanda_torch.mapping.functionalization.effects import find_left_out
 from amanda_torch.mapping.functionalization.in_place import functionalize
 
-__all__ = ["functionalize"]
+__all__ = ["find_left_out", "functionalize"]

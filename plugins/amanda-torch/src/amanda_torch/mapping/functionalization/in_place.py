@@ -8,7 +8,9 @@ from amanda import namespace
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import TensorType
-from amanda_torch.mapping.functionalization.effects import remove_unused
+from amanda_torch.mapping.control.autocast import add_autocasts
+from amanda_torch.mapping.control.vmap import add_maps
+from amanda_torch.mapping.functionalization.effects import remove_unused, unwrap_effects
 from amanda_torch.mapping.functionalization.storages import Storage, Storages
 from amanda_torch.mapping.functionalization.views import base_name, is_view
 from amanda_torch.records import INPUT_RECORDS, NODE_RECORDS, PROGRAM_RECORDS, VALUE
@@ -34,7 +36,10 @@ _HANDLES: Final = ("detach_", "squeeze_", "unsqueeze_", "t_", "transpose_")
 def functionalize(graph: Graph) -> Graph:
     """A copy of a program without writes; those into buffers are made at its end."""
     copy = graph.clone()
+    unwrap_effects(copy)
     _forget_files(copy)
+    add_autocasts(copy)
+    add_maps(copy)
     kept: set[Op] = set()
     for part in list(copy.graphs()):
         kept |= _Functionalization(part).run()
