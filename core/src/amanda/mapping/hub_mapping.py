@@ -176,10 +176,10 @@ class HubMapping(RuleMapping):
         hub: Any = host_in_use().namespace(self.hub)
 
         def supports(op: Op) -> bool:
-            if op.type in refused:
+            if op.type in refused or op.type in self.definitions:
                 return False
             if not hub.is_composite(op.type):
-                return op.type not in self.definitions
+                return True
             return _is_matched(program, op) or any(
                 _is_matched(program, user, op)
                 for port in op.outputs

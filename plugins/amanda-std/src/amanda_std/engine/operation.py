@@ -142,6 +142,8 @@ class Operation:
         self.no_gradient: str | None = None
         self.differentiable_if: str | None = None
         """The attribute that, if set, gives it a gradient after all."""
+        self.definition: Function | None = function if composite else None
+        """What replaces the op where a target does not support it."""
         self.unrolled: Function | None = None
         """For containers: the definition over values of a graph, where it differs."""
         self.samples_rule: Callable[[], Iterable[Sample]] | None = None
@@ -199,6 +201,13 @@ class Operation:
         """Declare that there is no gradient, and why; `unless` this attribute is
         set."""
         self.no_gradient, self.differentiable_if = why, unless
+
+    def decomposition(self, rule: Function) -> Function:
+        """Set the definition of a primitive in other ops, for targets without it.
+
+        Called with the arguments and attributes of the op; it may raise Decline."""
+        self.definition = rule
+        return rule
 
     def unroll(self, rule: Function) -> Function:
         """Set the definition over values of a graph and Python lists of them, for ops

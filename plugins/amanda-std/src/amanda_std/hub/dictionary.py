@@ -84,10 +84,10 @@ class StdNamespace:
     # -- definitions of ops by others, for `amanda.mapping.lower` --------------------
 
     def is_composite(self, op_type: str, /) -> bool:
-        """Whether an op type is defined by other ops."""
+        """Whether an op type has a definition by other ops: primitives may have one."""
         from amanda_std.ops import OPS
 
-        return op_type in OPS and OPS[op_type].is_composite
+        return op_type in OPS and OPS[op_type].definition is not None
 
     def infer(self, graph: Graph, /) -> object:
         """Add inferred types to the values of a graph, in place."""

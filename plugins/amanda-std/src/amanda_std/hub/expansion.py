@@ -23,20 +23,19 @@ def is_not_composite(op: Op) -> bool:
 def expand(
     op: Op, rule: Callable[..., Any] | None = None, by: str = "expand"
 ) -> list[Op]:
-    """Replace a composite by its definition, one level deep; returns the new ops.
+    """Replace an op by its definition, one level deep; returns the new ops.
 
     If the definition depends on something that the types do not hold, Undecided is
     raised and the graph is unchanged. The op that computes the result inherits the
     name."""
-    graph, operation = op.graph, operation_of(op)
-    if graph is None or not (rule or operation.is_composite):
+    graph, function = op.graph, rule or operation_of(op).definition
+    if graph is None or function is None:
         raise UsageError(
             "this op cannot be expanded",
             who=op.label,
-            expected="a composite in a graph, or a rule",
+            expected="an op with a definition in a graph, or a rule",
             got="an op in no graph" if graph is None else f"the primitive {op.type}",
         )
-    function = rule or operation.function
     args, attrs = traced_arguments(op)
     old = op.provenance
     source = old.sources if old else (op.name or op.type or "?",)

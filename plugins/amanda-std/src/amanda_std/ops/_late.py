@@ -20,7 +20,7 @@ else:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("_"):
                 raise AttributeError(name)
-            return find_operation(name)
+            return find_operation(name.removesuffix("_"))
 
     late = _LateOps()
 """`late.sum_to(g, x)` finds the op when it is called."""
