@@ -20,9 +20,16 @@ from typing import Any, Final
 
 from amanda.errors import InvalidTypeError
 from amanda.tensors import Tensor
-from amanda.types import DType
+from amanda.types import DType, Sym
 
-__all__ = ["DEFAULT_DTYPES", "NUMBER_KINDS", "as_tensor", "is_literal", "is_number"]
+__all__ = [
+    "DEFAULT_DTYPES",
+    "NUMBER_KINDS",
+    "as_tensor",
+    "is_literal",
+    "is_number",
+    "normalize_attribute",
+]
 
 NUMBER_KINDS: Final[dict[type, tuple[str, ...]]] = {
     bool: ("bool",),
@@ -112,3 +119,14 @@ def _lost(number: Any, dtype: DType, found: Any) -> InvalidTypeError:
         got=f"{found!r} in its place",
         hint="convert the tensor to a wider type first: ops.astype(x, dtype=...)",
     )
+
+
+def normalize_attribute(key: str, value: Any) -> Any:
+    """An attribute in its stored form: hashable Python or Amanda types."""
+    if isinstance(value, list | tuple):
+        return tuple(normalize_attribute(key, item) for item in value)
+    if key == "dtype" and value is not None and not isinstance(value, DType):
+        return DType(value) if isinstance(value, str) else DType.of(value)
+    if hasattr(value, "tolist") and not isinstance(value, Sym):
+        return normalize_attribute(key, value.tolist())
+    return value

@@ -25,9 +25,7 @@ from amanda.errors import AmandaError, Undecided, UsageError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import FunctionRef
 from amanda.types import (
-    DType,
     RefType,
-    Sym,
     TensorType,
     Type,
 )
@@ -55,7 +53,12 @@ from amanda_std.engine.budget import (
 )
 from amanda_std.engine.call_cache import CallCache, Ports, call_key
 from amanda_std.engine.function_lookup import find_function
-from amanda_std.engine.literals import as_tensor, is_literal, is_number
+from amanda_std.engine.literals import (
+    as_tensor,
+    is_literal,
+    is_number,
+    normalize_attribute,
+)
 from amanda_std.engine.operands import (
     as_port,
     call_mode,
@@ -203,9 +206,7 @@ class Operation:
         self.no_gradient, self.differentiable_if = why, unless
 
     def decomposition(self, rule: Function) -> Function:
-        """Set the definition of a primitive in other ops, for targets without it.
-
-        Called with the arguments and attributes of the op; it may raise Decline."""
+        """Set the definition of a primitive in other ops; it may raise Decline."""
         self.definition = rule
         return rule
 
@@ -588,17 +589,6 @@ def _may_hold_state(op: Op) -> bool:
         return False
     bodies = op.bodies.values()
     return any(isinstance(v.type, RefType) for body in bodies for v in body.captures)
-
-
-def normalize_attribute(key: str, value: Any) -> Any:
-    """An attribute in its stored form: hashable Python or Amanda types."""
-    if isinstance(value, list | tuple):
-        return tuple(normalize_attribute(key, item) for item in value)
-    if key == "dtype" and value is not None and not isinstance(value, DType):
-        return DType(value) if isinstance(value, str) else DType.of(value)
-    if hasattr(value, "tolist") and not isinstance(value, Sym):
-        return normalize_attribute(key, value.tolist())
-    return value
 
 
 def why_no_kernel(operation: Operation, kernels: Kernels | None) -> str | None:

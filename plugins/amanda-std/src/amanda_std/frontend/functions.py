@@ -330,7 +330,7 @@ def _types_key(types: Sequence[Type]) -> Any:
 
 
 def _settings_key(function: Function, settings: Mapping[str, Any]) -> Any:
-    from amanda_std.engine.operation import normalize_attribute
+    from amanda_std.engine.literals import normalize_attribute
 
     key = tuple(sorted((k, normalize_attribute(k, v)) for k, v in settings.items()))
     try:

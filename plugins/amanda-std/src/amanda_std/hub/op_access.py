@@ -14,7 +14,8 @@ from amanda_std.engine.annotations import BODY, REQUIRED, SHAPE_ARG, Param
 from amanda_std.engine.attribute_kinds import attributes_of
 from amanda_std.engine.function_lookup import find_function
 from amanda_std.engine.links import NAMESPACE
-from amanda_std.engine.operation import Operation, normalize_attribute
+from amanda_std.engine.literals import normalize_attribute
+from amanda_std.engine.operation import Operation
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Value, constant_of, value_type
 from amanda_std.inference.shape_arguments import is_static, to_dims, to_integers
