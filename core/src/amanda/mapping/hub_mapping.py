@@ -268,7 +268,7 @@ def discover_rules(name: str, left: str, right: str, package: str) -> RuleSet:
     for each in _packages(package):
         found = (f for f in files(each).iterdir() if f.name.endswith(".rules"))
         for file in sorted(found, key=attrgetter("name")):
-            rules.equations(file.read_text("utf-8"), file.name)
+            rules.defer(file.read_text("utf-8"), file.name)
     for module in modules:
         for head, function in getattr(module, "READ", {}).items():
             rules.read(head)(function)

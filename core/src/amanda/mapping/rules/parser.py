@@ -35,10 +35,23 @@ from amanda.mapping.rules.terms import (
     TermPart,
     Var,
 )
-from amanda.mapping.rules.tokenizer import NAME, Token, tokenize_rules
+from amanda.mapping.rules.tokenizer import (
+    NAME,
+    RuleLines,
+    Token,
+    tokenize_block,
+    tokenize_rules,
+)
 from amanda.mapping.side import QUESTIONS
 
-__all__ = ["is_name", "parse_rules", "parse_guard", "parse_head", "parse_part"]
+__all__ = [
+    "is_name",
+    "parse_block",
+    "parse_guard",
+    "parse_head",
+    "parse_part",
+    "parse_rules",
+]
 
 _Any = TypeVar("_Any")
 MAX_DEPTH: Final = 32
@@ -79,6 +92,11 @@ def parse_rules(
             problems=[_location_of(fault) for fault in faults],
         )
     return found
+
+
+def parse_block(lines: RuleLines, lenses: Collection[str], file: str) -> Equation:
+    """Parse one rule, of the numbered lines of a file."""
+    return _Parser(tokenize_block(lines, file), lenses).row()
 
 
 def parse_part(text: str, lenses: Collection[str], file: str, line: int) -> TermPart:

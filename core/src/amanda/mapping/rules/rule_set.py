@@ -13,6 +13,7 @@ from amanda.dictionary import parse_name
 from amanda.errors import UsageError
 from amanda.mapping.lenses.builtin import LENSES
 from amanda.mapping.lenses.lens import Draw, Lens, equivalent_values, make_table
+from amanda.mapping.rules.deferred_rule import DeferredRule, scan_rules
 from amanda.mapping.rules.functions import FunctionRule
 from amanda.mapping.rules.parser import parse_head, parse_rules
 from amanda.mapping.rules.rule_order import check_order, sort_rules
@@ -25,7 +26,7 @@ AnyRule: TypeAlias = Equation | FunctionRule
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
-_PARTS = ("rows", "functions", "lenses", "callables", "hints")
+_PARTS = ("_rows", "functions", "lenses", "callables", "hints")
 
 
 class RuleSet:
@@ -41,7 +42,7 @@ class RuleSet:
         self.name = name
         self.left = parse_name(left).path
         self.right = parse_name(right).path
-        self.rows: list[Equation] = []
+        self._rows: list[Equation | DeferredRule] = []
         self.functions: list[FunctionRule] = []
         self.lenses: dict[str, Lens] = dict(LENSES)
         self.callables: dict[str, Callable[..., Any]] = {}
@@ -50,17 +51,32 @@ class RuleSet:
         """Attributes without need of a rule: of the left side (True) and the right."""
         self.preferred: frozenset[str] = frozenset()
         """Names of files whose rules are tried before all others."""
-        self._index: dict[bool, dict[str, list[AnyRule]]] = {}
+        self._heads: dict[bool, dict[str, list[AnyRule | DeferredRule]]] = {}
+        self._index: dict[tuple[str, bool], list[AnyRule]] = {}
 
     def copy(self) -> RuleSet:
         """An independent copy."""
         made = copy(self)
         for name in _PARTS:
             setattr(made, name, copy(getattr(self, name)))
-        made._index = {}
+        made._heads, made._index = {}, {}
         return made
 
     # -- rules -----------------------------------------------------------------
+
+    @property
+    def rows(self) -> list[Equation]:
+        """The equations, in the order in which they were added."""
+        rows = [_equation_of(row) for row in self._rows]
+        if any(isinstance(row, DeferredRule) for row in self._rows):
+            check_order(rows)
+            self._rows = [*rows]
+        return rows
+
+    @rows.setter
+    def rows(self, rows: Iterable[Equation]) -> None:
+        self._rows = [*rows]
+        self._forget_order()
 
     def equations(
         self,
@@ -99,6 +115,18 @@ class RuleSet:
         found = [*self.rows, *rows]
         check_order(found)
         self.rows = found
+
+    def defer(self, text: str, file: str) -> None:
+        """Add the rules of a text that are each parsed when an op of its type is met.
+
+        For the files of installed plug-ins, whose tests parse them all: a faulty rule
+        is an error only where it is used, or where `rows` are read.
+        """
+        self._rows += scan_rules(text, self.lenses, file)
+        self._forget_order()
+
+    def _forget_order(self) -> None:
+        self._heads.clear()
         self._index.clear()
 
     def hint(self, *, left: Iterable[str] = (), right: Iterable[str] = ()) -> None:
@@ -117,7 +145,7 @@ class RuleSet:
                 setattr(self, name, value)
             raise
         finally:
-            self._index.clear()
+            self._forget_order()
 
     def read(self, *heads: str) -> Callable[[_Call], _Call]:
         """Declare a function from left to right, for `Type` or `Type[from:to]`."""
@@ -148,7 +176,7 @@ class RuleSet:
         while self.callables.setdefault(name, call) is not call:
             name += "_"
         self.functions.append(FunctionRule(call, term, forward, self.name, name))
-        self._index.clear()
+        self._forget_order()
 
     def function(self, call: _Call) -> _Call:
         """Declare a function that rule files can refer to by name."""
@@ -219,27 +247,39 @@ class RuleSet:
 
     def of_type(self, type: str, *, forward: bool) -> list[AnyRule]:
         """The rules for ops of a type, the most specific first."""
-        if forward not in self._index:
-            self._index[forward] = self._build_index(forward)
-        return self._index[forward].get(type, [])
+        found = self._index.get((type, forward))
+        if found is None:
+            found = self._index[type, forward] = self._sort(type, forward)
+        return found
 
     def types(self, *, forward: bool) -> Iterable[str]:
         """The op types that have rules."""
-        self.of_type("", forward=forward)
-        return self._index[forward]
+        if forward not in self._heads:
+            self._heads[forward] = self._group(forward)
+        return self._heads[forward]
 
-    def _build_index(self, forward: bool) -> dict[str, list[AnyRule]]:
-        index: dict[str, list[AnyRule]] = {}
-        rows_of: dict[str, list[Equation]] = {}
-        for row in self.rows:
+    def _group(self, forward: bool) -> dict[str, list[AnyRule | DeferredRule]]:
+        """The rules of each type, functions last."""
+        found: dict[str, list[AnyRule | DeferredRule]] = {}
+        for row in self._rows:
             if row.runs(forward):
-                rows_of.setdefault(row.sides(forward)[0].type, []).append(row)
-        for type, rows in rows_of.items():
-            found = sort_rules(rows, forward=forward)
-            if self.preferred:
-                found.sort(key=lambda row: row.spot.file not in self.preferred)
-            index[type] = list(found)
+                found.setdefault(row.head(forward), []).append(row)
         for function in self.functions:
             if function.forward is forward:
-                index.setdefault(function.term.type, []).append(function)
-        return index
+                found.setdefault(function.term.type, []).append(function)
+        return found
+
+    def _sort(self, type: str, forward: bool) -> list[AnyRule]:
+        if type not in self.types(forward=forward):
+            return []
+        every = self._heads[forward][type]
+        functions = [rule for rule in every if isinstance(rule, FunctionRule)]
+        rows = [_equation_of(r) for r in every if not isinstance(r, FunctionRule)]
+        found = sort_rules(rows, forward=forward)
+        if self.preferred:
+            found.sort(key=lambda row: row.spot.file not in self.preferred)
+        return [*found, *functions]
+
+
+def _equation_of(rule: Equation | DeferredRule) -> Equation:
+    return rule.equation() if isinstance(rule, DeferredRule) else rule

@@ -241,6 +241,10 @@ class Equation:
     def runs(self, forward: bool) -> bool:
         return self.arrow in (("<=>", "=>") if forward else ("<=>", "<="))
 
+    def head(self, forward: bool) -> str:
+        """The type of the op that the rule is for."""
+        return self.sides(forward)[0].type
+
     def sides(self, forward: bool) -> tuple[OpTerm, OpTerm]:
         """The side to be matched, and the side to be built."""
         return (self.left, self.right) if forward else (self.right, self.left)

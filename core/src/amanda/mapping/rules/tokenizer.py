@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from amanda.errors import FormatError, LimitError
 from amanda.mapping.rules.terms import SourceLocation
 
-__all__ = ["MAX_TEXT", "NAME", "Token", "tokenize_rules"]
+__all__ = [
+    "MAX_TEXT",
+    "NAME",
+    "RuleLines",
+    "Token",
+    "split_rules",
+    "tokenize_block",
+    "tokenize_rules",
+]
+
+RuleLines: TypeAlias = list[tuple[int, str]]
+"""The lines of one rule with their numbers."""
 
 MAX_TEXT: Final = 8 << 20
 _MAX_DIGITS: Final = 80
@@ -52,6 +63,15 @@ def tokenize_rules(
     A rule begins at the left margin; indented lines continue it. `line` is the number
     of the text's first line in the file.
     """
+    for block in split_rules(text, file, line):
+        try:
+            yield tokenize_block(block, file)
+        except FormatError as error:
+            yield error
+
+
+def split_rules(text: str, file: str, first: int = 1) -> Iterator[RuleLines]:
+    """The numbered lines of each rule."""
     if len(text) > MAX_TEXT:
         raise LimitError(
             "the rules are absurdly long",
@@ -59,22 +79,13 @@ def tokenize_rules(
             expected=f"at most {MAX_TEXT} characters",
             got=len(text),
         )
-    for block in _blocks(text.split("\n"), line):
-        try:
-            yield _tokenize_block(block, file)
-        except FormatError as error:
-            yield error
-
-
-def _blocks(lines: list[str], first: int) -> Iterator[list[tuple[int, str]]]:
-    """The numbered lines of each rule."""
     held = [
         (number, line)
-        for number, line in enumerate(lines, first)
+        for number, line in enumerate(text.split("\n"), first)
         if line.strip() and not line.lstrip().startswith("#")
     ]
     margin = min((_indent(line) for _, line in held), default=0)
-    block: list[tuple[int, str]] = []
+    block: RuleLines = []
     for number, line in held:
         if block and _indent(line) == margin:
             yield block
@@ -88,7 +99,8 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _tokenize_block(block: list[tuple[int, str]], file: str) -> list[Token]:
+def tokenize_block(block: RuleLines, file: str) -> list[Token]:
+    """The tokens of one rule, with an end token."""
     found: list[Token] = []
     for number, line in block:
         at = 0
