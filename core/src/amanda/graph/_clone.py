@@ -312,9 +312,9 @@ def _copy_function(name: str, function: Graph, root: Graph, memo: Memo) -> None:
 def _copy_functions(
     graph: Graph, copy: Graph, memo: Memo, names: Collection[str] | None
 ) -> None:
-    for name, function in graph._functions.items():
+    for name in graph._functions:
         if names is None or name in names:
-            _copy_function(name, function, copy, memo)
+            _copy_function(name, graph._functions[name], copy, memo)
 
 
 def _copy_root(

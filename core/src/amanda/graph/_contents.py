@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from amanda.errors import DuplicateNameError, ForeignPortError, GraphError
 from amanda.graph import _order
+from amanda.graph._functions import FunctionTable, known_functions
 from amanda.graph._op import Change, Op
 from amanda.graph._port import (
     ControlPort,
@@ -240,6 +241,13 @@ class Contents(Op):
         return MappingProxyType(self._functions)
 
     @property
+    def deferred_functions(self) -> Mapping[str, Callable[[], Graph]]:
+        """What reads each function that is yet to be read, by name."""
+        functions = self._functions
+        readers = functions.readers if isinstance(functions, FunctionTable) else {}
+        return MappingProxyType(readers)
+
+    @property
     def entries(self) -> Mapping[str, Entry]:
         """The named ways to call this graph."""
         return MappingProxyType(self._entries)
@@ -280,9 +288,13 @@ class Contents(Op):
                     queue.append(op)  # type: ignore[arg-type]
                 op = op._next
 
-    def walk(self) -> Iterator[Op]:
-        """Iterate over ops at any depth, an op before its contents."""
-        waiting = list(self._functions.values())
+    def walk(self, *, deferred: bool = True) -> Iterator[Op]:
+        """Iterate over ops at any depth, an op before its contents.
+
+        Without `deferred`, functions that are yet to be read from a file are left out;
+        they have neither foreign ops nor free notes.
+        """
+        waiting = self._list_functions(deferred)
         stack: list[Iterator[Op]] = [iter(self)]
         while stack:
             for op in stack[-1]:
@@ -297,11 +309,18 @@ class Contents(Op):
                 if not stack and waiting:
                     stack.append(iter(waiting.pop(0)))
 
-    def graphs(self) -> Iterator[Graph]:
-        """This graph, every graph inside it, and its functions with their graphs."""
+    def graphs(self, *, deferred: bool = True) -> Iterator[Graph]:
+        """This graph, every graph inside it, and its functions with their graphs.
+
+        Without `deferred`, functions that are yet to be read are left out.
+        """
         yield from self._nested_graphs()
-        for function in self._functions.values():
+        for function in self._list_functions(deferred):
             yield from function._nested_graphs()
+
+    def _list_functions(self, deferred: bool) -> list[Graph]:
+        functions = self._functions
+        return list(functions.values() if deferred else known_functions(functions))
 
     def upstream(self, *targets: Op | ValueLike) -> list[Op]:
         """The ops that the targets need, including theirs, in topological order."""

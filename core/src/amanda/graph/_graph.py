@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from amanda.argument_checks import argument_check, checks_itself
 from amanda.errors import DuplicateNameError, ForeignPortError, GraphError
 from amanda.graph import _change, _order
 from amanda.graph._contents import Contents, Entry
+from amanda.graph._functions import FunctionTable
 from amanda.graph._op import CONSTANT, CORE, Op
 from amanda.graph._port import (
     ControlPort,
@@ -258,12 +259,7 @@ class Graph(Contents):
 
     def add_function(self, name: str, graph: Graph) -> Graph:
         """Add a function: a graph that ops call by name, without captures."""
-        if self._scope is not None or self.owner is not None:
-            raise GraphError(
-                f"{self.label} is not a root graph, so it has no functions"
-            )
-        if name in self._functions:
-            raise DuplicateNameError(f"{self.label} has a function {name!r} already")
+        self._check_can_add_function(name)
         if graph.outer is not None:
             raise GraphError(
                 f"{graph.label} may capture values, so it cannot be a function"
@@ -272,6 +268,24 @@ class Graph(Contents):
         graph.owner = self
         self._functions[name] = graph
         return graph
+
+    def defer_function(self, name: str, read: Callable[[], Graph]) -> None:
+        """Add a function that `read` returns when it is first needed. For loaders.
+
+        The graph is of this graph's namespace, without foreign ops and free notes.
+        """
+        self._check_can_add_function(name)
+        if not isinstance(self._functions, FunctionTable):
+            self._functions = FunctionTable(self._functions, self)
+        self._functions.defer(name, read)
+
+    def _check_can_add_function(self, name: str) -> None:
+        if self._scope is not None or self.owner is not None:
+            raise GraphError(
+                f"{self.label} is not a root graph, so it has no functions"
+            )
+        if name in self._functions:
+            raise DuplicateNameError(f"{self.label} has a function {name!r} already")
 
     def remove_function(self, name: str) -> Graph:
         if name not in self._functions:

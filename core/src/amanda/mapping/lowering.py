@@ -141,7 +141,7 @@ def expand_foreign(graph: Graph, keeps: Callable[[Op], bool]) -> Graph:
         is_composite = found is not None and found.is_composite(op.type or "")
         return is_composite and not keeps(op)
 
-    if not any(is_defined(op) for op in graph.walk()):
+    if not any(is_defined(op) for op in graph.walk(deferred=False)):
         return graph
     copy = graph.clone()
     home = definitions_of(graph.namespace)

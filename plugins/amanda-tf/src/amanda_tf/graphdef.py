@@ -5,11 +5,11 @@ Functions of the library are functions of the root graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amanda.errors import FormatError
-from amanda.formatkit import MessageChunks, MessageFile, Span, raise_at
+from amanda.formatkit import MessageChunks, MessageFile, Span, file_errors, raise_at
 from amanda.graph import Graph, Op, OutputPort, bulk
 from amanda.types import DType, TensorType, Type
 from amanda_tf.loading.interface import parameter_node
@@ -21,7 +21,7 @@ from amanda_tf.writer import NodeWriter, in_order, node_names
 if TYPE_CHECKING:
     from amanda.dictionary import Dictionary
 
-__all__ = ["graph_chunks", "read_graph"]
+__all__ = ["functions_that_mention", "graph_chunks", "read_graph"]
 
 
 def read_graph(
@@ -65,9 +65,8 @@ def _read_versions(file: MessageFile, span: Span) -> Any:
 def _read_library(
     file: MessageFile, root: Graph, span: Span, dictionary: Dictionary
 ) -> dict[str, Groups]:
-    """Read all functions; the outputs of each by its name."""
+    """Add all functions, each to be read on first use; the outputs of each by name."""
     library = SCHEMA.read("FunctionDefLibrary", file.data, *span)
-    found: list[tuple[Graph, dict[str, Any], dict[str, Any], Span]] = []
     outputs: dict[str, Groups] = {}
     for at in library.get("function", []):
         fields = SCHEMA.read("FunctionDef", file.data, *at)
@@ -75,32 +74,69 @@ def _read_library(
         name = signature.get("name", "")
         if not name or name in root.functions:
             raise_at("a function without a name of its own", at[0], got=repr(name))
-        graph = root.add_function(name, Graph(dictionary.name, name))
         results = [_read_arg(file, each) for each in signature.get("output_arg", [])]
         outputs[name] = [(each.get("name", ""), 1) for each in results]
-        found.append((graph, fields, signature, at))
-    for graph, fields, signature, at in found:
-        reader = GraphReader(file, graph, dictionary, outputs)
-        for each in signature.get("input_arg", []):
+        inputs = signature.get("input_arg", [])
+        read = FunctionReader(file, dictionary, outputs, name, at, fields, inputs)
+        root.defer_function(name, read)
+    return outputs
+
+
+class FunctionReader(NamedTuple):
+    """Reads a function of the library when it is needed."""
+
+    file: MessageFile
+    dictionary: Dictionary
+    outputs: Mapping[str, Groups]
+    name: str
+    span: Span
+    fields: dict[str, Any]
+    inputs: list[Span]
+
+    def mentions(self, text: str) -> bool:
+        """Whether a text, such as an op type, is anywhere in the function."""
+        start, end = self.span
+        return text.encode() in bytes(self.file.data[start:end])
+
+    def __call__(self) -> Graph:
+        """The function as a graph."""
+        path = None if self.file.file is None else self.file.file.path
+        with file_errors(path), bulk():
+            graph = Graph(self.dictionary.name, self.name)
+            self._read_nodes(graph)
+            rest = SCHEMA.raw_fields(
+                "FunctionDef", self.file.data, self.span, without=["node_def", "ret"]
+            )
+            GRAPH_RECORDS.add(graph, rest=rest)
+            return graph
+
+    def _read_nodes(self, graph: Graph) -> None:
+        file = self.file
+        reader = GraphReader(file, graph, self.dictionary, self.outputs)
+        for each in self.inputs:
             arg = _read_arg(file, each)
             dtype = ELEMENT_TYPES.dtypes.get(arg.get("type", -1))
             port = graph.parameter(
                 None if dtype is None else TensorType(dtype), arg.get("name")
             )
             reader.parameters[arg.get("name", "")] = port
-        reader.read(fields.get("node_def", []))
+        reader.read(self.fields.get("node_def", []))
         entries = [
             SCHEMA.read("FunctionDef.RetEntry", file.data, *each)
-            for each in fields.get("ret", [])
+            for each in self.fields.get("ret", [])
         ]
         returned = {each.get("key", ""): each.get("value", "") for each in entries}
-        for name, _ in outputs[graph.name or ""]:
+        for name, _ in self.outputs[self.name]:
             graph.result(reader.value(returned.get(name, ""), f"result {name!r}"), name)
-        rest = SCHEMA.raw_fields(
-            "FunctionDef", file.data, at, without=["node_def", "ret"]
-        )
-        GRAPH_RECORDS.add(graph, rest=rest)
-    return outputs
+
+
+def functions_that_mention(root: Graph, text: str) -> Iterator[Graph]:
+    """The functions that have an op type or a name of a function in them; functions
+    that were read before are not searched."""
+    for name in root.functions:
+        reader = root.deferred_functions.get(name)
+        if not isinstance(reader, FunctionReader) or reader.mentions(text):
+            yield root.functions[name]
 
 
 def _read_arg(file: MessageFile, span: Span) -> dict[str, Any]:

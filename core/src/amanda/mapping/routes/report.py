@@ -232,7 +232,8 @@ def find_lost_attributes(
 
 def _find_attributes(graph: Graph) -> Iterator[tuple[Op, str, str]]:
     """Ops with the place and the name of each attribute that a conversion keeps."""
-    for op in (graph, *graph.functions.values(), *graph.walk()):
+    functions = [each for each in graph.graphs(deferred=False) if each.owner is graph]
+    for op in (graph, *functions, *graph.walk(deferred=False)):
         if op.has_attrs or op.side_record is not None:
             for where, attrs in held_attributes(op):
                 for key in attrs:

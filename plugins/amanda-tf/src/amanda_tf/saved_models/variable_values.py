@@ -16,6 +16,7 @@ from amanda.graph import Graph, InputPort, Op, OutputPort
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType
 from amanda_tf.checkpoints.slice_keys import parse_slice_spec
+from amanda_tf.graphdef import functions_that_mention
 from amanda_tf.messages import NODE_RECORDS
 from amanda_tf.notes import VALUE
 from amanda_tf.saved_messages import SAVED
@@ -24,6 +25,7 @@ __all__ = ["VARIABLES", "add_values", "keyed_tensors"]
 
 VARIABLES: Final = ("VarHandleOp", "VariableV2", "Variable")
 _ASSIGNMENTS: Final = ("AssignVariableOp", "Assign")
+_RESTORES: Final = "RestoreV2"
 _PASSING: Final = ("Identity", "Cast")
 _OBJECTS: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
@@ -36,10 +38,11 @@ def add_values(
     The checkpoint does not have variables that hold the paths of assets.
     """
     keys = dict(_restored_variables(root))
-    named = _keys_by_name(tensors)
+    named = None
     paths = {u.inputs[0] for value in assets for u in value.user_ops if u.inputs}
     for op in root:
         if op.type in VARIABLES and op not in keys and op.output not in paths:
+            named = _keys_by_name(tensors) if named is None else named
             shared = op.attrs.get("shared_name")
             for name in (shared, op.name):
                 if isinstance(name, str) and name in named:
@@ -66,10 +69,10 @@ def add_values(
 
 def _restored_variables(root: Graph) -> Iterator[tuple[Op, tuple[str, str]]]:
     """The variables that ops restore, each with the key and the slice of its value."""
-    callers = _callers(root)
-    for graph in (root, *root.functions.values()):
+    callers = _Callers(root)
+    for graph in (root, *functions_that_mention(root, _RESTORES)):
         for op in graph:
-            if op.type != "RestoreV2" or len(op.inputs) < 3:
+            if op.type != _RESTORES or len(op.inputs) < 3:
                 continue
             names, specs = (_strings(op.inputs[i]) for i in (1, 2))
             for value, name, spec in zip(op.outputs, names, specs, strict=False):
@@ -78,16 +81,22 @@ def _restored_variables(root: Graph) -> Iterator[tuple[Op, tuple[str, str]]]:
                         yield found, (name, spec)
 
 
-def _callers(root: Graph) -> dict[str, list[Op]]:
-    """The ops that call each function, by its name."""
-    found: dict[str, list[Op]] = {}
-    for graph in (root, *root.functions.values()):
-        for op in graph:
-            called = op.attrs.get("f")
-            name = called.name if isinstance(called, FunctionRef) else op.type or ""
-            if name in root.functions:
-                found.setdefault(name, []).append(op)
-    return found
+class _Callers(dict[str, list[Op]]):
+    """The ops that call a function, by its name."""
+
+    def __init__(self, root: Graph) -> None:
+        self.root = root
+
+    def __missing__(self, name: str) -> list[Op]:
+        graphs = (self.root, *functions_that_mention(self.root, name))
+        self[name] = [op for graph in graphs for op in graph if _callee(op) == name]
+        return self[name]
+
+
+def _callee(op: Op) -> str:
+    """The name of the function that an op may call."""
+    called = op.attrs.get("f") if op.has_attrs else None
+    return called.name if isinstance(called, FunctionRef) else op.type or ""
 
 
 def _strings(value: OutputPort | None) -> list[str]:
@@ -111,7 +120,7 @@ def _assigned_variables(value: OutputPort) -> Iterator[OutputPort]:
 
 
 def _variables(
-    value: OutputPort, callers: Mapping[str, list[Op]], seen: frozenset[str]
+    value: OutputPort, callers: _Callers, seen: frozenset[str]
 ) -> Iterator[Op]:
     """The ops whose variable a value is, through the calls of functions."""
     op = value.op
@@ -124,7 +133,7 @@ def _variables(
     name = op.name or ""
     if name in seen:  # functions that call each other
         return
-    for call in callers.get(name, ()):
+    for call in callers[name]:
         source = call.inputs[value.index] if value.index < len(call.inputs) else None
         if source is not None:
             yield from _variables(source, callers, seen | {name})
