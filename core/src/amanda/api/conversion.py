@@ -124,9 +124,7 @@ def pick_up_route(graph: Graph, namespace: str, host: Host) -> Route:
     from amanda.graph import CORE
     from amanda.mapping import Route, RouteStep
 
-    found = {
-        op.own_namespace for part in graph.graphs(deferred=False) for op in part
-    }
+    found = {op.own_namespace for part in graph.graphs(deferred=False) for op in part}
     foreign = [parse_name(name) for name in found if name not in (None, CORE)]
     keys = {
         link.key

@@ -45,7 +45,7 @@ class FunctionTable(dict[str, Any]):
             return found
 
     def get(self, name: str, default: Any = None, /) -> Any:
-        return self[name] if name in self else default
+        return self[name] if name in self else default  # noqa: SIM401
 
     def pop(self, name: str, /) -> Graph:  # type: ignore[override]
         found = self[name]
@@ -64,7 +64,7 @@ class FunctionTable(dict[str, Any]):
     def __eq__(self, other: object) -> bool:
         return self.copy() == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 def known_functions(functions: dict[str, Graph]) -> Iterator[Graph]:

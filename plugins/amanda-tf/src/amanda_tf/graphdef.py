@@ -6,7 +6,8 @@ Functions of the library are functions of the root graph.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from amanda.errors import FormatError
 from amanda.formatkit import MessageChunks, MessageFile, Span, file_errors, raise_at
@@ -82,7 +83,8 @@ def _read_library(
     return outputs
 
 
-class FunctionReader(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FunctionReader:
     """Reads a function of the library when it is needed."""
 
     file: MessageFile
