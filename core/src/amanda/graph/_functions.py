@@ -26,7 +26,7 @@ class FunctionTable(dict[str, Any]):
         self.readers[name] = read
         super().__setitem__(name, None)
 
-    def known(self) -> Iterator[Graph]:
+    def known_functions(self) -> Iterator[Graph]:
         """The functions that need not be read."""
         return iter([each for each in super().values() if each is not None])
 
@@ -70,5 +70,5 @@ class FunctionTable(dict[str, Any]):
 def known_functions(functions: dict[str, Graph]) -> Iterator[Graph]:
     """The functions that are no deferred ones."""
     if isinstance(functions, FunctionTable):
-        return functions.known()
+        return functions.known_functions()
     return iter(functions.values())
