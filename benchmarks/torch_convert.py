@@ -148,7 +148,8 @@ def measure(name: str, folder: Path) -> bool:
 def main(root: Path, names: tuple[str, ...]) -> int:
     """Print a table; 1 if a result differs, or if Amanda has more nodes."""
     print(f"{'model':12}{'by':8}{'file':>9}{'live':>9}{'memory':>10}  nodes  error")
-    return int(not all([measure(name, root / name) for name in names]))
+    fits = [measure(name, root / name) for name in names]
+    return int(not all(fits))
 
 
 if __name__ == "__main__":
