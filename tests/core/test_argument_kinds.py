@@ -74,9 +74,13 @@ EXEMPT = {
             "rank_of",
             "required_content",
             "required_integer",
+            "loop_as_while",
+            "philox_by_arithmetic",
             "scalar_like",
+            "scan_as_while",
             "static_value",
             "tensor_type_of",
+            "threefry_by_arithmetic",
         )
     },
     **{

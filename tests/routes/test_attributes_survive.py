@@ -60,7 +60,7 @@ ROUTES = {
     "lark-std": [(STD, "example/lark@1")],
     "tensorflow-std": [(TF, "std@1"), (STD, "tensorflow")],
     "tensorflow-versions": [(TF, "tensorflow@1.15.5")],
-    "torch-std": [(TORCH, "std@1")],
+    "torch-std": [(TORCH, "std@1"), (STD, "torch@2.13.0")],
     "template-std": [],
 }  # fmt: skip
 """The conversions by each mapping of the project; None of another project's."""

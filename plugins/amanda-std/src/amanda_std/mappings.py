@@ -19,6 +19,8 @@ from amanda_std.engine.arrays import array_type
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.samples import Sample, difference
 from amanda_std.engine.values import Value, tracing
+from amanda_std.hub.dim_values import dims_as_vector
+from amanda_std.hub.loop_definitions import loop_as_while, scan_as_while
 from amanda_std.hub.lowering import lower
 from amanda_std.hub.mapping_side import STD_SIDE
 from amanda_std.hub.mapping_values import (
@@ -35,7 +37,12 @@ from amanda_std.hub.mapping_values import (
     static_value,
     tensor_type_of,
 )
+from amanda_std.hub.narrow_floats import float32_definition
 from amanda_std.hub.op_access import is_std, operation_of
+from amanda_std.hub.random_definitions import (
+    philox_by_arithmetic,
+    threefry_by_arithmetic,
+)
 from amanda_std.ops.control.bodies import inline as inline_body
 from amanda_std.ops.ml.trees import COMPARISONS as TREE_COMPARISONS
 from amanda_std.ops.ml.trees import JOINS as TREE_AGGREGATIONS
@@ -54,8 +61,10 @@ __all__ = [
     "backpropagate",
     "cast_to",
     "difference",
+    "dims_as_vector",
     "expect",
     "finite_limits",
+    "float32_definition",
     "gradient_of",
     "gradients_of",
     "infer",
@@ -64,15 +73,19 @@ __all__ = [
     "known_content",
     "known_or_value",
     "known_scalar",
+    "loop_as_while",
     "lower",
     "one_item",
     "operation_of",
+    "philox_by_arithmetic",
     "rank_of",
     "required_content",
     "required_integer",
+    "scan_as_while",
     "scalar_like",
     "static_value",
     "tensor_type_of",
+    "threefry_by_arithmetic",
     "tracing",
 ]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final
 
+from amanda.dictionary import CallLayout
 from amanda.errors import FormatError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import (
@@ -17,7 +20,7 @@ from amanda.types import (
     bool_,
     float64,
 )
-from amanda_torch.records import INPUT_RECORDS, NODE_RECORDS, is_trained
+from amanda_torch.records import INPUT_RECORDS, NODE_RECORDS, is_trained, usual_groups
 from amanda_torch.value_types import TypeReader, tensor_entry
 
 if TYPE_CHECKING:
@@ -80,6 +83,16 @@ def recorded_entry(value: OutputPort) -> Mapping[str, Any] | None:
     return values[value.index] if value.index < len(values) else None
 
 
+def _stem(type: str) -> str:
+    """The name of an op type without its overload.
+
+    >>> _stem("aten.add.Tensor"), _stem("higher_order.cond"), _stem("get_attr")
+    ('add', 'cond', 'get_attr')
+    """
+    parts = type.split(".")
+    return parts[1] if len(parts) > 1 else type
+
+
 class ValueTable:
     """The names of the values of one graph, and the tables of what they are."""
 
@@ -96,21 +109,27 @@ class ValueTable:
 
     def _name_all(self) -> None:
         """Give every value its own name, or a new one."""
-        for parameter in self.graph.parameters:
-            self._name(parameter, parameter.name or "input")
+        for i, parameter in enumerate(self.graph.parameters):
+            self._name(parameter, parameter.name or f"arg{i}")
         for op in self.graph:
-            stem = (op.type or "op").split(".")[-2 if "." in (op.type or "") else -1]
-            name = self._fresh(op.name or stem)
+            name = self._fresh(op.name or _stem(op.type or "op"))
             self.op_names[op] = name
+            is_list = len(op.outputs) > 1 or self._is_list(op)
             for port in op.outputs:
-                own = port.name or (
-                    f"{name}_{port.index}" if len(op.outputs) > 1 else ""
-                )
+                own = port.name or (f"{name}_{port.index}" if is_list else "")
                 if own:
                     self._name(port, own)
                 else:
                     self.names[port] = name
                     self._describe(port)
+
+    def _is_list(self, op: Op) -> bool:
+        """Whether an op with one output returns a list of it."""
+        kind = op.type or ""
+        if kind.startswith("higher_order."):
+            return not NODE_RECORDS.of(op).get("single")
+        layout = CallLayout(self.dictionary.get(kind))
+        return usual_groups(layout, 1) != [-1]
 
     def _fresh(self, name: str) -> str:
         stem, count = "".join(c if c.isalnum() else "_" for c in name) or "value", 0
@@ -121,6 +140,8 @@ class ValueTable:
                 f"{stem}_{count}" if not stem[0].isdigit() else f"value_{stem}_{count}"
             )
         self._used.add(found)
+        if hasattr(builtins, found) or iskeyword(found):
+            self._used.add(f"{found}_1")  # which PyTorch makes of it in code
         return found
 
     def _name(self, port: OutputPort, name: str) -> None:

@@ -5,10 +5,13 @@ functionalization/  writes into tensors and buffers as values
 calls.py            calls of ATen ops as calls of Python functions
 type_promotion.py   element types of results: type promotion
 shape_arguments.py  axes and sizes, some of which may be symbolic
+written_arguments.py  operands and sizes of ops that are written
+written_programs.py   parameters and types of programs that are written
+definitions.py      hub ops as other hub ops that PyTorch has
 
 Each other sub-package is one theme: its rules (`*.rules`) are ops that correspond one
-to one, and patterns; `read_*.py` are functions from PyTorch, for ops whose arguments
-decide what is built.
+to one, and patterns; `read_*.py` and `write_*.py` are functions from and to PyTorch,
+for ops whose arguments decide what is built.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any
 
 from amanda.graph import Graph
 from amanda.mapping import Conversion, HubMapping, op_location
+from amanda_torch.mapping.definitions import DEFINITIONS
 from amanda_torch.mapping.side import torch_side
 
 __all__ = ["MAPPING"]
@@ -45,6 +49,8 @@ MAPPING = TorchMapping(
     "amanda/torch",
     side=torch_side,
     package=__name__,
+    definitions=DEFINITIONS,
+    layout="NC*",
     consumed_notes=("x-value",),
 )
 """The entry `torch-std` of `amanda.mappings`."""

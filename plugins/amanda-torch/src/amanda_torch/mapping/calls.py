@@ -129,6 +129,8 @@ class _Schema(NamedTuple):
     """The names of inputs, and whether they are lists of values."""
     numbers: frozenset[str]
     """Arguments where a number promotes element types."""
+    defaults: Mapping[str, Any]
+    """What arguments are that are omitted before others."""
 
 
 @cache
@@ -138,6 +140,7 @@ def _schema(definition: Any) -> _Schema:
         tuple(a.name for a in definition.arguments()),
         tuple((p.name, p.repeats) for p in definition.inputs),
         frozenset(numbers | {p.name for p in definition.inputs}),
+        {a.name: a.default for a in definition.attrs if not a.required},
     )
 
 
@@ -156,7 +159,8 @@ def bind_arguments(
         if name != "layout" or named[name] in (None, "Strided", 7):
             named[name] = None
     last = max((i for i, n in enumerate(schema.places) if n in named), default=-1)
-    positional = [named.pop(name, None) for name in schema.places[: last + 1]]
+    places = schema.places[: last + 1]
+    positional = [named.pop(name, schema.defaults.get(name)) for name in places]
     return positional, named
 
 

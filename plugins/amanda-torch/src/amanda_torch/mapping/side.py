@@ -1,6 +1,7 @@
 """PyTorch as one side of mappings: a side for each version of its ops.
 
-Programs are functionalized before they are read: writes become values.
+Programs are functionalized before they are read: writes become values. Those that are
+written get parameters for constants, and types of all values.
 """
 
 from __future__ import annotations
@@ -10,15 +11,41 @@ from functools import cache
 from typing import Any
 
 from amanda import namespace
-from amanda.graph import Graph, Op
-from amanda.mapping import REQUIRED, PlainSide, Signature
-from amanda.types import TensorType, Type
+from amanda.dictionary import CallLayout, add_constant
+from amanda.graph import Graph, Op, OutputPort
+from amanda.mapping import REQUIRED, Decline, PlainSide, Signature
+from amanda.types import DType, TensorType, Type
+from amanda_torch.codes import DTYPES
 
 __all__ = ["TorchSide", "torch_side"]
 
 
 class TorchSide(PlainSide):
     """One version of PyTorch's ops, to be written."""
+
+    def build(
+        self, graph: Graph, type: str, args: Sequence[Any], attrs: Mapping[str, Any],
+        *, outputs: int = 1, name: str | None = None,
+        bodies: Mapping[str, Graph] | None = None,
+    ) -> tuple[OutputPort, ...]:  # fmt: skip
+        """The outputs of a new op. `args` are those of the ports, and lists for ports
+        of several; a number in the place of a tensor, and values among numbers, are
+        where `CallLayout` has them."""
+        layout = _layout_of(self.name, type)
+        for value in attrs.values():
+            if isinstance(value, DType) and value not in DTYPES.codes:
+                raise Decline(f"PyTorch has no element type {value}")
+        arguments = dict(zip(layout.ports, _bind(graph, layout, args), strict=False))
+        arguments |= {**attrs, **(bodies or {})}
+        found = layout.inputs(arguments)
+        op = graph.add(
+            type, found.values, found.attrs, name=name, outputs=outputs,
+            bodies=found.bodies or None,
+        )  # fmt: skip
+        ports = op.input_ports if found.names else []
+        for place, label in found.names.items():
+            ports[place].set_name(label)
+        return op.outputs
 
     def parameter_types(
         self, op: Op, inputs: Sequence[Type | None]
@@ -39,6 +66,40 @@ class TorchSide(PlainSide):
         from amanda_torch.mapping.functionalization import functionalize
 
         return functionalize(graph)
+
+    def finish(self, graph: Graph, source: Graph) -> None:
+        """Make constants parameters and constants of PyTorch, and add all types."""
+        from amanda_torch.mapping.written_programs import finish_program
+
+        del source
+        finish_program(graph)
+
+
+@cache
+def _layout_of(name: str, type: str) -> CallLayout:
+    dictionary: Any = namespace(name, assume=True)
+    op_def = dictionary.get(type)
+    if op_def is None:
+        raise Decline(f"{name} has no op {type}")
+    return CallLayout(op_def)
+
+
+def _bind(graph: Graph, layout: CallLayout, args: Sequence[Any]) -> list[Any]:
+    """Arguments by port: arrays are constants, and the rest of a list is one."""
+    values = [_as_operand(graph, value) for value in args]
+    if len(layout.ports) == 1 and layout.variadic and not isinstance(args[0], list):
+        return [values]
+    return values
+
+
+def _as_operand(graph: Graph, value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_as_operand(graph, item) for item in value]
+    if value is None or isinstance(value, OutputPort | bool | int | float | complex):
+        return value
+    port = add_constant(graph, value)
+    port.type = port.op.attrs["value"].type_with_content()
+    return port
 
 
 def _without_content(type: Type | None) -> Type | None:

@@ -1,4 +1,4 @@
-"""Loops and scans of the hub as `while`, which TensorFlow has."""
+"""Loops and scans as `while`, for targets that have no other loops."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda.types import TensorType
 from amanda_std import ops
-from amanda_std.mappings import inline_body, rank_of
-from amanda_tf.mapping.control.dims import dims_as_vector
+from amanda_std.hub.dim_values import dims_as_vector
+from amanda_std.hub.mapping_values import rank_of
+from amanda_std.ops.control.bodies import inline as inline_body
 
 __all__ = ["loop_as_while", "scan_as_while"]
 

@@ -1,4 +1,4 @@
-"""Blocks of random generators, by arithmetic that TensorFlow has."""
+"""Blocks of random generators by arithmetic, for targets that do not have them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,253 @@
+"""Programs that are written: parameters for constants, bodies with inputs, types.
+
+An archive has the type of every value. Those of the values that the source has follow
+it through the mapping; those of values between ops of one rule are inferred: an op is
+read as ops of the hub, whose results have types.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+
+from amanda.errors import FormatError
+from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
+from amanda.mapping import constant_of, gap_error
+from amanda.tensors import Tensor
+from amanda.types import Sym, TensorType, Type
+from amanda_torch.records import VALUE
+
+__all__ = ["finish_program"]
+
+_STATISTICS = {
+    "aten.batch_norm.default": (3, 4),
+    "aten._native_batch_norm_legit_no_training.default": (3, 4),
+}
+"""The inputs of ops that are buffers of a layer, and not trained."""
+
+
+def finish_program(graph: Graph) -> None:
+    """Complete a graph whose ops are of PyTorch."""
+    _use_outer_constants(graph)
+    for part in reversed(list(graph.graphs())):
+        for op in list(part):
+            if op.bodies:
+                _pass_captures(op)
+    _use_parameters(graph)
+    for part in graph.graphs():
+        _add_types(part)
+    _name_dims(graph)
+
+
+# -- weights -----------------------------------------------------------------------
+
+
+def _use_parameters(graph: Graph) -> None:
+    """Replace constants of the core by parameters, buffers and constants."""
+    targets = _Targets()
+    for op in list(graph):
+        tensor = constant_of(op.output) if op.type == CONSTANT else None
+        if tensor is None:
+            continue
+        kind = _kind_of(op.output, tensor)
+        target = targets.add(op.name or op.output.name or kind)
+        with graph.before(op):
+            attrs = {"target": target, "kind": kind, VALUE: tensor}
+            new = graph.add("get_attr", [], attrs)
+        new.output.type = tensor.type
+        graph.replace_uses(op.output, new.output)
+        graph.remove(op)
+        graph.rename(new, graph.fresh_name(_PREFIX[kind] + target.replace(".", "_")))
+
+
+_PREFIX = {"parameter": "p_", "buffer": "b_", "constant": "c_"}
+"""What PyTorch puts before the names of weights in programs."""
+
+
+def _kind_of(value: OutputPort, tensor: Tensor) -> str:
+    """Floats with axes are trained, but for the statistics of a normalization."""
+    if tensor.dtype.kind != "float" or not tensor.shape:
+        return "constant"
+    places = {
+        i
+        for op in value.user_ops
+        for i, source in enumerate(op.inputs)
+        if source is value and i in _STATISTICS.get(op.type or "", ())
+    }
+    return "buffer" if places else "parameter"
+
+
+class _Targets:
+    """Names of weights as attributes of modules: `layer1.0.weight`."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._modules: set[str] = set()
+
+    def add(self, name: str) -> str:
+        """A free name; none is a part of another, of which it would be a module."""
+        parts = [re.sub(r"\W", "_", part) for part in re.split(r"[./:]+", name)]
+        stem = ".".join(filter(None, parts)) or "constant"
+        names = itertools.chain([stem], (f"{stem}_{i}" for i in itertools.count(1)))
+        found = next(name for name in names if self._is_free(name))
+        self._used.add(found)
+        self._modules |= set(_prefixes(found))
+        return found
+
+    def _is_free(self, name: str) -> bool:
+        taken = name in self._used or name in self._modules
+        return not taken and self._used.isdisjoint(_prefixes(name))
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    return (".".join(parts[:i]) for i in range(1, len(parts)))
+
+
+# -- bodies ------------------------------------------------------------------------
+
+
+def _use_outer_constants(graph: Graph) -> None:
+    """Move the constants of bodies to the root, where weights are."""
+    first = next(iter(graph), None)
+    for part in list(graph.graphs()):
+        if part is graph:
+            continue
+        for op in list(part):
+            tensor = constant_of(op.output) if op.type == CONSTANT else None
+            if tensor is None or first is None:
+                continue
+            with graph.before(first):
+                new = graph.constant(tensor)
+            new.output.type = op.output.type or tensor.type
+            graph.replace_uses(op.output, new.output)
+            name = op.name
+            part.remove(op)
+            graph.rename(new, graph.fresh_name(name or "constant"))
+
+
+def _pass_captures(op: Op) -> None:
+    """Make values that the bodies of an op read from around it inputs of them."""
+    bodies = list(op.bodies.values())
+    captured = dict.fromkeys(value for body in bodies for value in body.captures)
+    port = _CAPTURES.get(op.type or "")
+    if captured and port is None:
+        raise FormatError("a body reads a value of the graph around it", who=op.label)
+    for i, value in enumerate(captured):
+        op.add_input(value, f"{port}.{i}" if port else None)
+        for body in bodies:
+            own = body.parameter(value.type)
+            for place in list(value.users):
+                if place.op is body or place.op.graph is body:
+                    place.connect(own)
+
+
+_CAPTURES = {
+    "higher_order.cond": "", "higher_order.while_loop": "additional_inputs",
+}  # fmt: skip
+"""The port of the values that are given to bodies besides others; the last if empty."""
+
+
+# -- types -------------------------------------------------------------------------
+
+
+def _add_types(graph: Graph) -> None:
+    """Infer types that are not known."""
+    for op in graph:
+        if op.own_namespace == CORE or all(_is_known(p.type) for p in op.outputs):
+            continue
+        for port, type in zip(op.outputs, _infer_types(op), strict=True):
+            if not _is_known(port.type):
+                port.type = type
+
+
+def _is_known(type: Type | None) -> bool:
+    if not isinstance(type, TensorType):
+        return type is not None
+    return type.shape.has_rank and type.dtype.kind != "unknown"
+
+
+def _infer_types(op: Op) -> list[Type | None]:
+    """The types of the results of an op: those of the ops of the hub that it is."""
+    from amanda_torch.mapping import MAPPING
+
+    graph = Graph(op.namespace)
+    inputs = [None if v is None else _stand_in(graph, v) for v in op.inputs]
+    bodies = {key: body.clone() for key, body in op.bodies.items()}
+    copy = graph.add(
+        op.type, inputs, dict(op.attrs), outputs=len(op.outputs), bodies=bodies or None
+    )
+    for place, twin in zip(op.input_ports, copy.input_ports, strict=True):
+        if place.name is not None:
+            twin.set_name(place.name)
+    for port in copy.outputs:
+        graph.result(port)
+    read = MAPPING.conversion(graph, MAPPING.hub)
+    if read.report.gaps:
+        raise gap_error(read.report.gaps, graph.namespace or "", MAPPING.hub)
+    return [None if value is None else value.type for value in read.graph.results]
+
+
+def _stand_in(graph: Graph, value: OutputPort) -> OutputPort:
+    """A parameter for a value, or the constant that it is."""
+    tensor = value.op.attrs.get(VALUE) if value.op.type == "get_attr" else None
+    if isinstance(tensor, Tensor) and tensor.size < 64:
+        constant = graph.constant(tensor).output
+        constant.type = tensor.type_with_content()
+        return constant
+    return graph.parameter(value.type)
+
+
+# -- dims --------------------------------------------------------------------------
+
+
+def _name_dims(graph: Graph) -> None:
+    """Give dims without a name one: of inputs `s0`, and `u0` where data decides."""
+    names = _DimNames(graph)
+    for part in graph.graphs():
+        for parameter in part.parameters:
+            letter = "s" if part is graph else "u"
+            parameter.type = names.add_names(parameter.type, letter)
+    for part in graph.graphs():
+        for op in part:
+            for port in op.outputs:
+                port.type = names.add_names(port.type, "u")
+
+
+class _DimNames:
+    """Names for the anonymous symbols of the types of a program."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._known: dict[Sym, Sym] = {}
+        self._used = {
+            symbol.name
+            for part in graph.graphs()
+            for port in (*part.parameters, *(p for op in part for p in op.outputs))
+            if isinstance(port.type, TensorType) and port.type.shape.has_rank
+            for dim in port.type.shape.dims
+            if isinstance(dim, Sym)
+            for symbol in dim.free
+        }
+
+    def add_names(self, type: Type | None, letter: str) -> Type | None:
+        """A type whose symbols all have names."""
+        if not isinstance(type, TensorType) or not type.shape.has_rank:
+            return type
+        dims = [*type.shape.dims, *(type.elements or ())]
+        for symbol in {s for d in dims if isinstance(d, Sym) for s in d.free}:
+            if symbol.is_anonymous and symbol not in self._known:
+                numbered = (f"{letter}{i}" for i in itertools.count())
+                name = next(n for n in numbered if n not in self._used)
+                self._used.add(name)
+                self._known[symbol] = Sym.named(name)
+        content = type.value
+        if not type.shape.rank and isinstance(content, Sym):
+            content = content.substitute(self._known)
+        elif any(isinstance(d, Sym) for d in type.elements or ()):
+            content = None
+        shape = [
+            d.substitute(self._known) if isinstance(d, Sym) else d
+            for d in type.shape.dims
+        ]
+        return TensorType(type.dtype, shape, type.axes, content)
