@@ -44,6 +44,12 @@ _TOLERANCES: Final = {
 _MODEL_TOLERANCES: Final = (1e-4, 1e-4)
 _FACTOR: Final = 10
 """PyTorch's own tests compare one implementation; sums in another order differ more."""
+_INEXACT: Final[Mapping[str, Mapping[str, Any]]] = {
+    "polygamma": {"rtol": 3e-5},  # PyTorch's trigamma of negative numbers: 2.0e-5
+    "special.polygamma": {"rtol": 3e-5},
+    "matrix_exp": {"ulps": 8},  # of elements up to 9.3e4, by PyTorch: 0.05, 4.5 units
+}
+"""Tolerances where PyTorch's own outputs differ more from those in float64."""
 _UNINITIALIZED: Final = ("empty", "new_empty")
 """Beginnings of names of entries whose outputs have no values."""
 
@@ -71,9 +77,10 @@ class Case:
         atol = max((a for _, a in pairs), default=0.0)
         rtol, atol = _FACTOR * rtol, _FACTOR * atol
         criterion = self._criterion(load_arrays(file, "draws_"), expected, rtol, atol)
-        return DataSet(
+        found = DataSet(
             load_arrays(file, "in_"), expected, rtol, atol, criterion=criterion
         )
+        return found._replace(**_INEXACT.get(self.name.partition("-")[0], {}))
 
     def _criterion(
         self, draws: Sequence[Any], expected: Sequence[Any], rtol: float, atol: float

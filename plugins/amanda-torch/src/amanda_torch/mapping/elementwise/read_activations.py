@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amanda_std import ops
-from amanda_std.mappings import cast_to, rank_of
+from amanda_std.mappings import cast_to, expect, rank_of
 from amanda_torch.mapping.calls import torch_functions
 from amanda_torch.mapping.shape_arguments import axis_of
 from amanda_torch.mapping.type_promotion import number
@@ -99,6 +99,12 @@ def read_threshold(x: Any, threshold: float, value: float) -> Any:
     return ops.where(below, number(value, x.dtype), x)
 
 
+def read_complex_silu(x: Any) -> Any:
+    expect(x.dtype.kind == "complex", "another kind of numbers than complex")
+    one = number(1, x.dtype)
+    return x / (one + ops.exp(ops.negative(x)))
+
+
 def read_glu(x: Any, dim: int = -1) -> Any:
     a, b = ops.split(x, axis=axis_of(dim, x), outputs=2)
     return a * ops.sigmoid(b)
@@ -156,6 +162,7 @@ READ = torch_functions(
         "softshrink": read_softshrink,
         "hardshrink": read_hardshrink,
         "threshold": read_threshold,
+        "silu": read_complex_silu,
         "glu": read_glu,
         "softmax.int _softmax special_softmax": read_softmax,
         "log_softmax.int _log_softmax special_log_softmax": read_log_softmax,

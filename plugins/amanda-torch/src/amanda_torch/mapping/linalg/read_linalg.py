@@ -131,17 +131,35 @@ def read_matrix_power(x: Any, n: int) -> Any:
     return ops.matrix_power(x, power=n)
 
 
+_TERMS = 18
+"""The degree of the Taylor series of a matrix exponential."""
+_LARGEST_NORM = {64: 1.09, 32: 3.01}
+"""The norm up to which it is exact, by the bits of an element (Bader et al., 2019)."""
+
+
 def read_matrix_exponential(x: Any) -> Any:
-    """Scaling and squaring of a Taylor series."""
+    """Scaling and squaring of a Taylor series, each matrix as often as it needs."""
     size = integer(x.type.shape.dims[-1], "the size of a matrix")
-    scaled = x / number(2.0**8, x.dtype)
+    last = rank_of(x) - 1
+    sizes = (
+        ops.abs(x) if x.dtype.kind == "float" else ops.hypot(ops.real(x), ops.imag(x))
+    )
+    norm = ops.max(ops.sum(sizes, [last - 1], keepdims=True), [last], keepdims=True)
+    kind = norm.dtype
+    one, zero = number(1, kind), number(0, kind)
+    limit = number(_LARGEST_NORM.get(kind.bits, 3.01), kind)
+    count = ops.ceil(ops.log2(ops.maximum(norm / limit, one)))
+    scaled = x / cast_to(ops.exp2(count), x.dtype)
     eye = ops.eye(size, size, dtype=x.dtype)
-    total = eye + scaled / number(12, x.dtype)
-    for k in range(11, 0, -1):
+    total = eye + scaled / number(_TERMS, x.dtype)
+    for k in range(_TERMS - 1, 0, -1):
         total = eye + ops.matmul(scaled, total) / number(k, x.dtype)
-    for _ in range(8):
-        total = ops.matmul(total, total)
-    return total
+
+    def square(done: Any, y: Any) -> Any:
+        return done + one, ops.where(ops.less(done, count), ops.matmul(y, y), y)
+
+    most = ops.max(ops.where(ops.isfinite(count), count, zero))
+    return ops.while_(lambda done, _: ops.less(done, most), square, zero, total)[1]
 
 
 def read_svd(x: Any, full_matrices: bool = True) -> Any:
@@ -381,20 +399,6 @@ def read_condition(x: Any, p: Any = None) -> Any:
     )
 
 
-def read_householder(a: Any, tau: Any) -> Any:
-    """The product of reflections I - tau v v^H, in the columns of a."""
-    rows, columns = (integer(d, "a size") for d in a.type.shape.dims[-2:])
-    count = integer(tau.type.shape.dims[-1], "a size")
-    low = ops.tril(a, -1) + ops.eye(rows, columns, dtype=a.dtype)
-    q = ops.eye(rows, columns, dtype=a.dtype) + ops.zeros_like(a)
-    last = rank_of(a) - 1
-    for i in reversed(range(count)):
-        v = ops.slice_(low, [i], [i + 1], [last])
-        t = ops.expand_dims(ops.slice_(tau, [i], [i + 1], [last - 1]), [last])
-        q = q - t * ops.matmul(v, ops.matmul(read_adjoint(v), q))
-    return q
-
-
 READ = torch_functions(
     {
         "cholesky": read_cholesky,
@@ -438,6 +442,5 @@ READ = torch_functions(
         "linalg_norm linalg_norm.ord_str": read_norm,
         "nuclear_norm nuclear_norm.dim": read_nuclear_norm,
         "linalg_cond linalg_cond.p_str": read_condition,
-        "linalg_householder_product orgqr": read_householder,
     }
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -314,22 +316,58 @@ def read_nonzero_static(x: Any, *, size: Any, fill_value: int = -1) -> Any:
 def read_histogram(x: Any, bins: Any, *, range: Any = None, weight: Any = None,
                    density: bool = False) -> Any:  # fmt: skip
     flat = ops.reshape(x, [-1])
-    if isinstance(bins, int):
-        if range:
-            low, high = (number(v, x.dtype) for v in range)
-        else:
-            low, high = _data_range(flat, 0.5)
-        steps = ops.astype(ops.arange(0, bins + 1), dtype=x.dtype)
-        edges = low + steps * ((high - low) / number(bins, x.dtype))
-        edges = ops.concat(ops.slice_(edges, [0], [bins], [0]),
-                           ops.reshape(high, [1]), axis=0)  # fmt: skip
-    else:
-        edges = bins
+    edges = _edges(flat, bins, range)
     counts = _counts(flat, edges, weight)
     if density:
         widths = _ends(edges, 1) - _ends(edges, 0)
         counts = counts / (ops.sum(counts) * widths)
     return counts, edges
+
+
+def _edges(flat: Any, bins: Any, limits: Any) -> Any:
+    """The edges of bins of equal widths, or as they are given."""
+    if not isinstance(bins, int):
+        return bins
+    if limits:
+        low, high = (number(v, flat.dtype) for v in limits)
+    else:
+        low, high = _data_range(flat, 0.5)
+    steps = ops.astype(ops.arange(0, bins + 1), dtype=flat.dtype)
+    edges = low + steps * ((high - low) / number(bins, flat.dtype))
+    return ops.concat(ops.slice_(edges, [0], [bins], [0]), ops.reshape(high, [1]),
+                      axis=0)  # fmt: skip
+
+
+def read_histogram_of_rows(x: Any, bins: Any, range: Any = None, weight: Any = None,
+                           density: bool = False) -> Any:  # fmt: skip
+    """Rows are points; the bins of each coordinate have equal widths, or are given."""
+    width = integer(x.type.shape.dims[-1], "the number of coordinates")
+    parts = ops.split(ops.reshape(x, [-1, width]), [1] * width, axis=1, outputs=width)
+    columns = [ops.squeeze(part, [1]) for part in parts]
+    counts = [bins] * width if isinstance(bins, int) else bins
+    limits = [range[i : i + 2] for i in np.arange(0, 2 * width, 2)] if range else None
+    edges = [
+        _edges(column, count, None if limits is None else limits[i])
+        for i, (column, count) in enumerate(zip(columns, counts, strict=True))
+    ]
+    found = _counts_of_rows(columns, edges, weight)
+    if density:
+        found = found / ops.sum(found)
+        for i, edge in enumerate(edges):
+            shape = np.where(np.arange(width) == i, -1, 1).tolist()
+            found = found / ops.reshape(_ends(edge, 1) - _ends(edge, 0), shape)
+    return (found, *edges)
+
+
+def _counts_of_rows(columns: Sequence[Any], edges: Sequence[Any], weight: Any) -> Any:
+    sizes = [int(each.shape[0]) - 1 for each in edges]
+    share = ops.ones_like(columns[0]) if weight is None else ops.reshape(weight, [-1])
+    place: Any = np.zeros((), "int64")
+    for column, edge, size in zip(columns, edges, sizes, strict=True):
+        at, inside = _places(column, edge, size)
+        share = share * ops.astype(inside, dtype=column.dtype)
+        place = place * np.int64(size) + at
+    return ops.reshape(ops.bincount(place, math.prod(sizes), share), sizes)
 
 
 def _ends(edges: Any, at: int) -> Any:
@@ -339,16 +377,21 @@ def _ends(edges: Any, at: int) -> Any:
 def _counts(flat: Any, edges: Any, weight: Any) -> Any:
     """Weights of elements between edges; the last bin has both of its ends."""
     size = int(edges.shape[0]) - 1
+    place, inside = _places(flat, edges, size)
+    share = ops.astype(inside, dtype=flat.dtype)
+    if weight is not None:
+        share = share * ops.reshape(weight, [-1])
+    return ops.bincount(place, size, share)
+
+
+def _places(flat: Any, edges: Any, size: int) -> tuple[Any, Any]:
+    """The bin of each element, and whether it is in one."""
     place = ops.searchsorted(edges, flat, right=True) - np.int64(1)
     last = ops.gather(edges, np.asarray(size))
     place = ops.where(ops.equal(flat, last), np.int64(size - 1), place)
     inside = ops.logical_and(ops.greater_equal(place, np.int64(0)),
                              ops.less(place, np.int64(size)))  # fmt: skip
-    share = ops.astype(inside, dtype=flat.dtype)
-    if weight is not None:
-        share = share * ops.reshape(weight, [-1])
-    place = ops.minimum(ops.maximum(place, np.int64(0)), np.int64(size - 1))
-    return ops.bincount(place, size, share)
+    return ops.minimum(ops.maximum(place, np.int64(0)), np.int64(size - 1)), inside
 
 
 READ = torch_functions(
@@ -377,5 +420,7 @@ READ = torch_functions(
         "nonzero argwhere": read_nonzero,
         "nonzero_static": read_nonzero_static,
         "histogram.bin_ct histogram.bins_tensor": read_histogram,
+        "histogramdd histogramdd.int_bins": read_histogram_of_rows,
+        "histogramdd.TensorList_bins": read_histogram_of_rows,
     }
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, combinations_with_replacement, pairwise
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,7 @@ def read_unbind(x: Any, dim: int = 0) -> Any:
 
 def read_chunk_cat(xs: Sequence[Any], dim: int, num_chunks: int) -> Any:
     rows = []
+    dim = axis_of(dim, xs[0])
     for x in xs:
         whole = integer(x.type.shape.dims[dim], "the size of a split axis")
         size = -(-whole // num_chunks)
@@ -139,6 +140,14 @@ def read_cartesian_product(xs: Sequence[Any]) -> Any:
         return ops.identity(xs[0])
     grids = ops.meshgrid(*xs, indexing="ij")
     return ops.stack(*[ops.reshape(g, [-1]) for g in grids], axis=1)
+
+
+def read_combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """All choices of r elements, in order, each a row."""
+    size = integer(x.type.shape.dims[0], "the number of elements")
+    choose = combinations_with_replacement if with_replacement else combinations
+    rows = np.array([*choose(range(size), r)], "int64").reshape(-1, r)
+    return ops.gather(x, rows, 0)
 
 
 def read_block_diagonal(xs: Sequence[Any]) -> Any:
@@ -173,7 +182,22 @@ def read_pad(x: Any, pads: Sequence[Any], mode: str = "constant",
         return pad(x, pads, value)
     if mode == "circular":
         return _pad_circular(x, pads)
-    return ops.pad(x, _rows(x, pads), mode={"replicate": "edge"}.get(mode, mode))
+    if mode in ("replicate", "edge"):
+        return _pad_edge(x, pads)
+    return ops.pad(x, _rows(x, pads), mode=mode)
+
+
+def _pad_edge(x: Any, pads: Sequence[Any]) -> Any:
+    """The element nearest to each place; a negative number removes elements."""
+    if not any(isinstance(n, int) and n < 0 for n in pads):
+        return ops.pad(x, _rows(x, pads), mode="edge")
+    for i in range(0, len(pads), 2):
+        axis = rank_of(x) - 1 - i // 2
+        size = integer(x.type.shape.dims[axis], "the size of a padded axis")
+        low, high = (integer(n, "padding") for n in pads[i : i + 2])
+        at = np.clip(np.arange(-low, size + high), 0, size - 1)
+        x = ops.gather(x, at.astype("int64"), axis)
+    return x
 
 
 def _pad_circular(x: Any, pads: Sequence[Any]) -> Any:
@@ -213,6 +237,7 @@ READ = torch_functions(
         "_chunk_cat": read_chunk_cat,
         "meshgrid meshgrid.indexing": read_meshgrid,
         "cartesian_prod": read_cartesian_product,
+        "combinations": read_combinations,
         "block_diag": read_block_diagonal,
         "constant_pad_nd": pad,
         "pad": read_pad,

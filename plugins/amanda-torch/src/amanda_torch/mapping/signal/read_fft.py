@@ -150,13 +150,14 @@ def read_istft(
     count = integer(frames.type.shape.dims[-2], "the number of frames")
     one = True if onesided is None else onesided
     norm, axis = "ortho" if normalized else "backward", rank_of(frames) - 1
-    parts = ops.find("irfft" if one and not return_complex else "ifft")(
+    if not one and not return_complex:
+        frames = ops.slice_(frames, [0], [n_fft // 2 + 1], [axis])
+    parts = ops.find("ifft" if return_complex else "irfft")(
         frames, [n_fft], [axis], norm=norm
     )
-    real = parts if parts.dtype.kind == "float" else ops.real(parts)
-    weights = _window(real, window, size, n_fft)
+    weights = _window(ops.real(parts) if return_complex else parts, window, size, n_fft)
     parts = parts * cast_to(weights, parts.dtype)
-    total = ops.overlap_add(parts, hop)
+    total = _add_frames(parts, hop)
     squares = ops.broadcast_to(weights * weights, [count, n_fft])
     weight = ops.overlap_add(squares, hop)
     start = n_fft // 2 if center else 0
@@ -169,6 +170,13 @@ def read_istft(
     y = y / cast_to(ops.slice_(weight, [start], [kept], [0]), y.dtype)
     missing = stop - kept
     return ops.pad(y, [[0, 0]] * (rank_of(y) - 1) + [[0, missing]]) if missing else y
+
+
+def _add_frames(frames: Any, hop: int) -> Any:
+    if frames.dtype.kind != "complex":
+        return ops.overlap_add(frames, hop)
+    parts = (ops.overlap_add(part(frames), hop) for part in (ops.real, ops.imag))
+    return cast_to(ops.complex_(*parts), frames.dtype)
 
 
 _KINDS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,85 @@ def read_spherical_j0(x: Any) -> Any:
     safe = ops.where(small, near, x)
     far = ops.where(ops.isinf(x), number(0, x.dtype), ops.sin(safe) / safe)
     return ops.where(small, series, far)
+
+
+_AIRY_FAR = (
+    (3.46538101525629032477e-01, 1.20075952739645805542e01, 7.62796053615234516538e01,
+     1.68089224934630576269e02, 1.59756391350164413639e02, 7.05360906840444183113e01,
+     1.40264691163389668864e01, 9.99999999999999995305e-01),
+    (5.67594532638770212846e-01, 1.47562562584847203173e01, 8.45138970141474626562e01,
+     1.77318088145400459522e02, 1.64234692871529701831e02, 7.14778400825575695274e01,
+     1.40959135607834029598e01, 1.00000000000000000470e00),
+)  # fmt: skip
+"""A quotient of polynomials of 1 / zeta for positive numbers (Cephes)."""
+_AIRY_SINE = (
+    (-1.31696323418331795333e-01, -6.26456544431912369773e-01,
+     -6.93158036036933542233e-01, -2.79779981545119124951e-01,
+     -4.91900132609500318020e-02, -4.06265923594885404393e-03,
+     -1.59276496239262096340e-04, -2.77649108155232920844e-06,
+     -1.67787698489114633780e-08),
+    (1.0, 1.33560420706553243746e01, 3.26825032795224613948e01,
+     2.67367040941499554804e01,
+     9.18707402907259625840e00, 1.47529146771666414581e00, 1.15687173795188044134e-01,
+     4.40291641615211203805e-03, 7.54720348287414296618e-05,
+     4.51850092970580378464e-07),
+)  # fmt: skip
+_AIRY_COSINE = (
+    (1.97339932091685679179e-02, 3.91103029615688277255e-01, 1.06579897599595591108e00,
+     9.39169229816650230044e-01, 3.51465656105547619242e-01, 6.33888919628925490927e-02,
+     5.85804113048388458567e-03, 2.82851600836737019778e-04, 6.98793669997260967291e-06,
+     8.11789239554389293311e-08, 3.41551784765923618484e-10),
+    (1.0, 9.30892908077441974853e00, 1.98352928718312140417e01,
+     1.55646628932864612953e01,
+     5.47686069422975497931e00, 9.54293611618961883998e-01, 8.64580826352392193095e-02,
+     4.12656523824222607191e-03, 1.01259085116509135510e-04, 1.17166733214413521882e-06,
+     4.91834570062930015649e-09),
+)  # fmt: skip
+_AIRY_LIMIT, _AIRY_SCALE = 2.09, 5.64189583547756286948e-01
+_AIRY_AT_0 = (0.355028053887817239260, -0.258819403792806798405)
+"""The value and the derivative."""
+
+
+def _quotient(x: Any, rows: Sequence[Sequence[float]]) -> Any:
+    return _horner(x, rows[0]) / _horner(x, rows[1])
+
+
+def _horner(x: Any, coefficients: Sequence[float]) -> Any:
+    total: Any = number(0, x.dtype)
+    for each in coefficients:
+        total = total * x + number(each, x.dtype)
+    return total
+
+
+def read_airy(x: Any) -> Any:
+    """The Airy function Ai: a power series near 0, asymptotic quotients beyond it."""
+    x = as_float(x)
+    limit = number(_AIRY_LIMIT, x.dtype)
+    size = ops.maximum(ops.abs(x), limit)
+    root, third = ops.sqrt(size), number(2 / 3, x.dtype)
+    zeta = third * size * root
+    z, scale = ops.reciprocal(zeta), number(_AIRY_SCALE, x.dtype) / ops.sqrt(root)
+    half = number(0.5, x.dtype)
+    right = half * scale * ops.exp(ops.negative(zeta)) * _quotient(z, _AIRY_FAR)
+    angle, square = zeta + number(math.pi / 4, x.dtype), z * z
+    sine = number(1, x.dtype) + square * _quotient(square, _AIRY_SINE)
+    cosine = z * _quotient(square, _AIRY_COSINE)
+    left = scale * (ops.sin(angle) * sine - ops.cos(angle) * cosine)
+    found = ops.where(ops.less(x, number(0, x.dtype)), left, right)
+    found = ops.where(ops.less(ops.abs(x), limit), _airy_series(x, limit), found)
+    return ops.where(ops.isinf(x), number(math.nan, x.dtype), found)
+
+
+def _airy_series(x: Any, limit: Any) -> Any:
+    x = ops.clip(x, ops.negative(limit), limit)
+    cube, one = x * x * x, number(1, x.dtype)
+    f: Any = one
+    g: Any = one
+    for k in range(20, 0, -1):
+        f = one + cube * f / number(3 * k * (3 * k - 1), x.dtype)
+        g = one + cube * g / number(3 * k * (3 * k + 1), x.dtype)
+    value, slope = (number(each, x.dtype) for each in _AIRY_AT_0)
+    return value * f + slope * x * g
 
 
 def _polynomial(
@@ -178,6 +257,7 @@ READ = torch_functions(
             binary(ops.zeta, floating=True),
         "polygamma special_polygamma": read_polygamma,
         "mvlgamma special_multigammaln": read_multivariate_lgamma,
+        "special_airy_ai": read_airy,
         "special_erfcx": read_erfcx,
         "special_entr": read_entropy,
         "special_spherical_bessel_j0": read_spherical_j0,

@@ -1,0 +1,160 @@
+"""Ops that few models use, with arguments that the op database does not have."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import amanda
+
+torch = pytest.importorskip("torch", reason="computes the expected results")
+ATEN = torch.ops.aten
+
+
+class Call(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return tuple(torch.utils._pytree.tree_leaves(self.function(*args)))
+
+
+def check(function, *tensors, rtol=1e-5, atol=1e-5):
+    """An exported call, mapped and run by numpy, returns what PyTorch returns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(Call(function), tensors, strict=False)
+    graph = amanda.convert(amanda.load(program), "std")
+    feeds = [tensor.numpy() for tensor in tensors]
+    names = [port.name for port in graph.parameters]
+    found = amanda.run(graph, dict(zip(names, feeds, strict=True)), backend="numpy")
+    wanted = torch.utils._pytree.tree_leaves(function(*tensors))
+    for have, want in zip(found.values(), wanted, strict=True):
+        assert have.dtype == want.numpy().dtype
+        np.testing.assert_allclose(have, want.numpy(), rtol=rtol, atol=atol)
+
+
+def normal(*shape, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(sum(shape) + 5)
+    return torch.randn(shape, generator=generator, dtype=dtype)
+
+
+@pytest.mark.parametrize("edge_order", [1, 2])
+def test_gradients_by_coordinates(edge_order):
+    x, rows = normal(5, 4), torch.tensor([0.0, 0.5, 2.0, 2.25, 4.0])
+    columns = torch.tensor([-1.0, 0.0, 3.0, 3.5])
+    order = {"edge_order": edge_order}
+    check(lambda x, a, b: torch.gradient(x, spacing=(a, b), **order), x, rows, columns)
+    check(lambda x, a: torch.gradient(x, spacing=(a,), dim=1, **order), x, columns)
+    check(lambda x: torch.gradient(x, spacing=[0.5, 2.0], dim=[1, 0], **order), x)
+    check(lambda x: torch.gradient(x, dim=[-1], **order), x)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 4, 4)])
+def test_householder_reflections(shape):
+    x = normal(*shape)
+    check(torch.geqrf, x)
+    check(torch.geqrf, torch.triu(x))
+    a, tau = torch.geqrf(x)
+    for left, transpose in ((1, 0), (1, 1), (0, 0), (0, 1)):
+        rows = shape[-2]
+        other = normal(*shape[:-2], *((rows, 3) if left else (3, rows)))
+        check(
+            lambda a, t, y, m=left, f=transpose: torch.ormqr(a, t, y, bool(m), bool(f)),
+            a, tau, other,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 6.0])
+def test_matrix_exponentials(dtype, scale):
+    x = torch.stack([normal(4, 4, dtype=dtype) * scale, torch.zeros(4, 4, dtype=dtype)])
+    largest = torch.matrix_exp(x).abs().max().item()
+    exact = 1e-12 if dtype == torch.float64 else 3e-6
+    check(torch.matrix_exp, x, rtol=exact, atol=exact * largest)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+@pytest.mark.parametrize("initial", [None, 0.5])
+def test_segments(reduce, initial):
+    lengths = torch.tensor([2, 0, 3, 1])
+    check(
+        lambda x, n: torch.segment_reduce(x, reduce, lengths=n, initial=initial),
+        normal(6, 2), lengths,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("padding", [None, 2])
+def test_bags_of_embeddings(mode, padding):
+    indices, offsets = torch.tensor([2, 1, 2, 0, 4, 2, 2]), torch.tensor([0, 3, 3, 5])
+    check(
+        lambda w, i, o: torch.nn.functional.embedding_bag(
+            i, w, o, mode=mode, padding_idx=padding
+        ), normal(5, 3), indices, offsets,
+    )  # fmt: skip
+    ends = torch.tensor([0, 3, 3, 5, 7])
+    check(
+        lambda w, i, o: torch.nn.functional.embedding_bag(
+            i, w, o, mode=mode, include_last_offset=True
+        ), normal(5, 3), indices, ends,
+    )  # fmt: skip
+
+
+def test_hashes():
+    for x in (normal(3, 4, 5), torch.arange(-3, 4), torch.tensor([True, True, True])):
+        check(torch.hash_tensor, x)
+    check(lambda x: torch.hash_tensor(x, [0, 2]), normal(3, 4, 5))
+    check(lambda x: torch.hash_tensor(x, [1], keepdim=True), normal(3, 7))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 9, 7), (3, 9, 8)])
+def test_fractional_pooling(shape):
+    batch = shape[:-2] if len(shape) == 4 else (1, *shape[:-2])
+    samples = torch.rand(*batch, 2, generator=torch.Generator().manual_seed(2))
+    check(lambda x, s: ATEN.fractional_max_pool2d(x, [3, 2], [4, 3], s),
+          normal(*shape), samples)  # fmt: skip
+    deep = torch.rand(*batch, 3, generator=torch.Generator().manual_seed(2))
+    check(lambda x, s: ATEN.fractional_max_pool3d(x, [2, 3, 2], [3, 4, 3], s),
+          normal(*shape[:-2], 6, *shape[-2:]), deep)  # fmt: skip
+
+
+def test_histograms_of_rows():
+    x, weight = normal(30, 2), normal(30).abs()
+    for density in (False, True):
+        options = {"range": [-1, 1, -2, 2], "density": density}
+        check(
+            lambda x, w, options=options: torch.histogramdd(
+                x, [3, 4], weight=w, **options
+            ), x, weight,
+        )  # fmt: skip
+    edges = torch.tensor([-1.0, 0.0, 2.0]), torch.tensor([-2.0, -1.0, 1.0])
+    check(lambda x, a, b: torch.histogramdd(x, (a, b)), x, *edges)
+    check(lambda x: torch.histogramdd(x, 3), x)
+
+
+def test_airy_function():
+    special = pytest.importorskip("scipy.special")
+    x = np.linspace(-30, 30, 1201)
+    graph = amanda.load(
+        torch.export.export(Call(torch.special.airy_ai), (torch.from_numpy(x),))
+    )
+    (found,) = amanda.run(graph, [x], backend="numpy").values()
+    np.testing.assert_allclose(found, special.airy(x)[0], rtol=1e-11, atol=1e-13)
+
+
+def test_other_ops():
+    check(lambda x: torch.combinations(x, 1, with_replacement=True), normal(1))
+    check(torch.nn.functional.silu, normal(3, dtype=torch.complex64))
+    check(lambda x: torch._chunk_cat([x, x + 1], -1, 3), normal(2, 5))
+    check(lambda x: torch.nn.functional.pad(x, [-3, 4, 2, -1], mode="replicate"),
+          normal(1, 2, 3, 3))  # fmt: skip
+    frames = normal(2, 6, 5, dtype=torch.complex64)
+    check(lambda x: torch.istft(x, 6, onesided=False, return_complex=True,
+                                window=torch.ones(6)), frames)  # fmt: skip
+    check(lambda x: torch.istft(x, 6, onesided=False, window=torch.ones(6)), frames)
+    dropout = torch.nn.functional.feature_alpha_dropout
+    check(lambda x: dropout(x, 1.0, training=True), normal(2, 3, 4))
