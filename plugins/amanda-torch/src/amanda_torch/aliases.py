@@ -6,14 +6,53 @@ The definitions of ops say what shares storage: `tensor(a)` is a view of another
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amanda.graph import Graph, Op, OutputPort
 
 if TYPE_CHECKING:
     from amanda.dictionary import Dictionary, OpDef, Port
 
-__all__ = ["order_writes"]
+__all__ = ["order_writes", "returns_argument", "written_inputs"]
+
+_STATISTICS: Final = (3, 4)
+_WRITES_STATISTICS: Final = {
+    "aten.batch_norm.default": "training",
+    "aten.native_batch_norm.default": "training",
+    "aten._batch_norm_impl_index.default": "training",
+    "aten.instance_norm.default": "use_input_stats",
+}
+"""Ops that write running statistics, which their schemas do not say, and the attribute
+that decides it."""
+_DROPOUTS: Final = frozenset(
+    f"aten.{name}.default"
+    for name in ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
+)
+_VIEWS: Final = frozenset(f"aten.atleast_{rank}d.default" for rank in (1, 2, 3))
+"""Ops that return views, which their schemas do not say."""
+
+
+def written_inputs(op: Op, definition: OpDef | None) -> list[int]:
+    """The inputs that an op writes."""
+    if definition is None:
+        return []
+    inputs = op.inputs
+    decides = _WRITES_STATISTICS.get(op.type or "")
+    if decides is not None:
+        written = bool(op.attrs.get(decides)) and len(inputs) > _STATISTICS[1]
+        return [i for i in _STATISTICS if written and inputs[i] is not None]
+    return [
+        i for i, port in enumerate(definition.inputs)
+        if port.is_written and i < len(inputs) and inputs[i] is not None
+    ]  # fmt: skip
+
+
+def returns_argument(op: Op) -> bool:
+    """Whether an op returns an argument, or views of its arguments, without an alias
+    in its schema."""
+    if op.type in _DROPOUTS:
+        return not op.attrs.get("train") or op.attrs.get("p") == 0
+    return op.type in _VIEWS
 
 
 def order_writes(graph: Graph, dictionary: Dictionary) -> None:
@@ -44,6 +83,8 @@ class _Effects:
             inner = [each for body in op.bodies.values() for each in body]
             return any(map(self.writes, inner))
         kind = op.type or ""
+        if kind in _WRITES_STATISTICS:
+            return bool(written_inputs(op, self.definition(op)))
         found = self._written.get(kind)
         if found is None:
             op_def = self.definition(op)
@@ -88,10 +129,12 @@ class _Order:
         """The storages that an op writes."""
         if not self.effects.writes(op):
             return set()
-        values = (
-            [v for v in op.inputs if v is not None] if op.bodies
-            else [v for p, v in self._ports(op) if p.is_written and v is not None]
-        )  # fmt: skip
+        values = [v for v in op.inputs if v is not None]
+        if op.type in _WRITES_STATISTICS:
+            at = written_inputs(op, self.effects.definition(op))
+            values = [v for i, v in enumerate(op.inputs) if i in at and v is not None]
+        elif not op.bodies:
+            values = [v for p, v in self._ports(op) if p.is_written and v is not None]
         return {storage for value in values for storage in self._storages(value)}
 
     def _ports(self, op: Op) -> list[tuple[Port, OutputPort | None]]:
@@ -111,7 +154,7 @@ class _Order:
 
     def _share(self, op: Op) -> None:
         """Record the storages that the outputs of an op share with its inputs."""
-        if op.bodies:
+        if op.bodies or returns_argument(op):
             every = [v for v in op.inputs if v is not None]
             self._join(op.outputs, every)
             return

@@ -68,7 +68,38 @@ class Buffers(torch.nn.Module):
         return y, torch.nonzero(x > 0), self.norm.running_var + 0
 
 
-def check(module, tmp_path, sizes, *, dynamic=False):
+class Instances(torch.nn.Module):
+    """Running statistics of instances."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.InstanceNorm1d(4, affine=True, track_running_stats=True)
+
+    def forward(self, x):
+        y = self.norm(x.t()[None] * 2)
+        return y, self.norm.running_mean * 1, self.norm.running_var * 1
+
+
+class SharedMemory(torch.nn.Module):
+    """Ops that copy only where strides demand it, or return their argument."""
+
+    def forward(self, x):
+        z = x * 2
+        a = z.t().reshape(-1)
+        a.add_(1)
+        b = z.reshape(-1)
+        b.mul_(3)
+        z.t().contiguous().zero_()
+        z.contiguous().add_(7)
+        z.to(torch.float32).mul_(2)
+        z.to(torch.float32, copy=True).zero_()
+        c = torch.dropout(z, 0.5, False)
+        c.add_(1)
+        torch.atleast_2d(z).mul_(3)
+        return z, a, b, c
+
+
+def check(module, tmp_path, sizes, *, dynamic=False, core=False):
     """Run the exported module several times, as the module itself."""
     shapes = {"x": {0: torch.export.Dim("n", min=3, max=100)}} if dynamic else None
     x = torch.randn(6, 4, generator=torch.Generator().manual_seed(3))
@@ -77,6 +108,7 @@ def check(module, tmp_path, sizes, *, dynamic=False):
         program = torch.export.export(
             copy.deepcopy(module), (x,), dynamic_shapes=shapes, strict=False
         )
+        program = program.run_decompositions() if core else program
         torch.export.save(program, tmp_path / "model.pt2")
     run = amanda.compile(amanda.load(tmp_path / "model.pt2"), "numpy")
     for size in sizes:
@@ -102,5 +134,34 @@ def test_symbolic_sizes(tmp_path):
     check(Sizes(), tmp_path, [6, 9], dynamic=True)
 
 
-def test_buffers_keep_their_values_between_calls(tmp_path):
-    check(Buffers().train(), tmp_path, [6, 9, 6], dynamic=True)
+@pytest.mark.parametrize("core", [False, True], ids=["training", "core"])
+def test_buffers_keep_their_values_between_calls(core, tmp_path):
+    check(Buffers().train(), tmp_path, [6, 9, 6], dynamic=True, core=core)
+
+
+@pytest.mark.parametrize("core", [False, True], ids=["training", "core"])
+def test_running_statistics_of_instances(core, tmp_path):
+    check(Instances().train(), tmp_path, [6, 6], core=core)
+
+
+def test_copies_follow_from_strides(tmp_path):
+    check(SharedMemory(), tmp_path, [6])
+
+
+def test_inputs_that_a_program_writes(tmp_path):
+    """Their values follow the results, in the core IR, which has them."""
+
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            x.add_(1)
+            return x.sum(0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(Module(), (torch.zeros(6, 4),))
+        torch.export.save(program.run_decompositions(), tmp_path / "model.pt2")
+    x = np.ones((6, 4), "float32")
+    run = amanda.compile(amanda.load(tmp_path / "model.pt2"), "numpy")
+    total, written = run({"x": x}).values()
+    assert (total == 12).all()
+    assert (written == 2).all()

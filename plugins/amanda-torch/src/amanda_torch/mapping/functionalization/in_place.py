@@ -8,9 +8,14 @@ from amanda import namespace
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import TensorType
+from amanda_torch.aliases import written_inputs
 from amanda_torch.mapping.control.autocast import add_autocasts
 from amanda_torch.mapping.control.vmap import add_maps
 from amanda_torch.mapping.functionalization.effects import remove_unused, unwrap_effects
+from amanda_torch.mapping.functionalization.mutation_results import assign_mutated
+from amanda_torch.mapping.functionalization.statistics import (
+    update_instance_statistics,
+)
 from amanda_torch.mapping.functionalization.storages import Storage, Storages
 from amanda_torch.mapping.functionalization.views import base_name, is_view
 from amanda_torch.records import INPUT_RECORDS, NODE_RECORDS, PROGRAM_RECORDS, VALUE
@@ -25,10 +30,10 @@ _FUNCTIONAL: Final = {
     "aten._batch_norm_with_update.default":
         "aten._batch_norm_with_update_functional.default",
     "aten.batch_norm.default": "aten._native_batch_norm_legit_functional.default",
+    "aten.native_batch_norm.default":
+        "aten._native_batch_norm_legit_functional.default",
 }  # fmt: skip
 """Ops that return what others write, where the name does not follow from theirs."""
-_STATISTICS: Final = (3, 4)
-"""The inputs of batch normalization that are running statistics."""
 _HANDLES: Final = ("detach_", "squeeze_", "unsqueeze_", "t_", "transpose_")
 """Ops that change how a tensor sees its memory, and not the memory."""
 
@@ -37,12 +42,12 @@ def functionalize(graph: Graph) -> Graph:
     """A copy of a program without writes; those into buffers are made at its end."""
     copy = graph.clone()
     unwrap_effects(copy)
-    _forget_files(copy)
+    kept = assign_mutated(copy)
     add_autocasts(copy)
     add_maps(copy)
-    kept: set[Op] = set()
     for part in list(copy.graphs()):
-        kept |= _Functionalization(part).run()
+        kept |= _Functionalization(part).run(kept)
+    _forget_files(copy)
     remove_unused(copy, kept)
     _use_constants(copy, kept)
     return copy
@@ -68,9 +73,9 @@ class _Functionalization:
         self.storages = Storages(graph)
         self.dictionary: Any = namespace(graph.namespace or "torch", assume=True)
 
-    def run(self) -> set[Op]:
-        """Replace all writes; returns the ops that update buffers."""
-        order = list(self.graph)
+    def run(self, updates: set[Op]) -> set[Op]:
+        """Replace all writes but `updates`; returns the ops that update buffers."""
+        order = [op for op in self.graph if op not in updates]
         for op in order:
             for then in list(op.control_outputs):
                 self.graph.uncontrol(op, then)
@@ -84,9 +89,8 @@ class _Functionalization:
                 self._replace_handle(op)
             elif written:
                 self._replace_write(op, written)
-            elif base is not None and is_view(op):
+            elif base is not None and is_view(op, base):
                 for i, port in enumerate(op.outputs):
-                    assert base is not None
                     self.storages.add_view(port, op, i, base)
         for result in self.graph.result_ports:
             if result.source is not None:
@@ -104,16 +108,8 @@ class _Functionalization:
 
     def _writes(self, op: Op) -> list[int]:
         """The inputs that an op writes."""
-        if base_name(op) == "batch_norm":
-            written = bool(op.attrs.get("training")) and len(op.inputs) > _STATISTICS[1]
-            return [i for i in _STATISTICS if written and op.inputs[i] is not None]
-        definition = op.definition if (op.type or "").startswith("aten.") else None
-        if definition is None:
-            return []
-        return [
-            i for i, port in enumerate(definition.inputs)
-            if "!" in port.alias and i < len(op.inputs) and op.inputs[i] is not None
-        ]  # fmt: skip
+        is_aten = (op.type or "").startswith("aten.")
+        return written_inputs(op, op.definition) if is_aten else []
 
     def _replace_handle(self, op: Op) -> None:
         """Replace an op that changes a tensor object: it is a view from now on."""
@@ -125,10 +121,16 @@ class _Functionalization:
 
     def _replace_write(self, op: Op, written: list[int]) -> None:
         """Replace a write by an op whose result is the new value."""
+        targets = [op.inputs[i] for i in written]
+        if base_name(op) == "instance_norm":
+            found = update_instance_statistics(self.graph, op, targets, self.storages)
+            for target, value in zip(targets, found, strict=True):
+                assert target is not None
+                self.storages.write(target, value, op)
+            return
         functional = self._functional_type(op)
         if functional is None:
             return
-        targets = [op.inputs[i] for i in written]
         plain = len(op.outputs) if op.type in _FUNCTIONAL and len(written) > 1 else 0
         results = self._add_functional(op, functional, plain + len(written))
         if not plain:

@@ -8,12 +8,15 @@ from typing import Any, Final
 from amanda.errors import ConversionError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import TensorType
+from amanda_torch.aliases import returns_argument
+from amanda_torch.mapping.functionalization.strides import shares_memory
 
 __all__ = ["apply_view", "is_view", "write_view"]
 
 _SAME: Final = (
     "alias", "detach", "detach_", "lift_fresh", "to", "contiguous", "clone",
     "view_as_complex_", "resolve_conj", "resolve_neg", "type_as", "positive",
+    "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout",
 )  # fmt: skip
 """Ops that return their argument, or something equal to it."""
 _RESHAPED: Final = (
@@ -21,6 +24,10 @@ _RESHAPED: Final = (
     "ravel", "view_as", "reshape_as", "atleast_1d", "atleast_2d", "atleast_3d",
     "_reshape_alias", "unsqueeze_", "squeeze_",
 )  # fmt: skip
+_COPIES_IF_NEEDED: Final = (
+    "reshape", "reshape_as", "flatten", "ravel", "contiguous"
+)  # fmt: skip
+"""Ops that return a view if the strides of their argument allow it, else a copy."""
 _OWN_INVERSE: Final = (
     "transpose", "t", "swapaxes", "swapdims", "numpy_T", "mT", "matrix_H", "mH",
     "adjoint", "conj", "_conj", "_neg_view", "transpose_", "t_",
@@ -32,18 +39,21 @@ def base_name(op: Op) -> str:
     return (op.type or "").removeprefix("aten.").partition(".")[0]
 
 
-def is_view(op: Op) -> bool:
-    """Whether the results of an op share the memory of its first argument."""
+def is_view(op: Op, source: OutputPort) -> bool:
+    """Whether the results of an op share the memory of an argument, the first one."""
+    kind = base_name(op)
+    if returns_argument(op):
+        return True
     definition = op.definition
     if definition is None or not definition.outputs or not definition.inputs:
         return False
     first, out = definition.inputs[0].alias, definition.outputs[0].alias
     if not first or not out or "!" in first:
         return False
-    if base_name(op) in ("to", "type_as", "contiguous"):
-        source = op.inputs[0]
-        return source is not None and _dtype(source) == _dtype(op.outputs[0])
-    return True
+    if kind in ("to", "type_as"):
+        same = _dtype(source) == _dtype(op.outputs[0])
+        return same and not op.attrs.get("copy") and shares_memory(op, source)
+    return kind not in _COPIES_IF_NEEDED or shares_memory(op, source)
 
 
 def _dtype(port: OutputPort) -> Any:
@@ -56,7 +66,10 @@ def apply_view(
     """The result of a view op for another base."""
     kind = base_name(op)
     type = (op.type or "").replace(f"{kind}.", f"{kind.rstrip('_')}.", 1)
-    return _add(graph, before, op, type, [base], skip=1, outputs=len(op.outputs))[index]
+    made = _add(graph, before, op, type, [base], skip=1, outputs=len(op.outputs))
+    for new, old in zip(made, op.outputs, strict=True):
+        new.type = old.type
+    return made[index]
 
 
 def _add(
