@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amanda.errors import InvalidTypeError, LimitError
-from amanda.tensors import FunctionRef, Tensor, check_attr, same_value, value_digest
+from amanda.tensors import (
+    FunctionRef,
+    Tensor,
+    check_attr,
+    contiguous_array,
+    same_value,
+    value_digest,
+)
 from amanda.types import (
     DType,
     OpaqueType,
@@ -185,3 +192,22 @@ values = st.recursive(
 def test_hash_and_sameness_agree(a: Any, b: Any) -> None:
     assert same_value(a, a)
     assert same_value(a, b) == (fed(a) == fed(b))
+
+
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [
+        ((300, 200), (1, 0)),
+        ((3, 5, 70, 90), (3, 2, 0, 1)),
+        ((33, 65, 40), (2, 0, 1)),
+        ((2, 300, 1, 130), (0, 3, 2, 1)),
+        ((40000,), (0,)),
+        ((3, 2), (1, 0)),
+    ],
+)
+def test_contiguous_arrays_are_as_numpy_makes_them(shape, order):
+    array = np.arange(np.prod(shape), dtype="float32").reshape(shape).transpose(order)
+    found = contiguous_array(array)
+    assert found.flags.c_contiguous
+    assert found.dtype == array.dtype
+    np.testing.assert_array_equal(found, array)

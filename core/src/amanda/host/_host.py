@@ -183,10 +183,14 @@ class Host:
         """The definition of an op in the dictionary of its namespace, or None."""
         if op.type is None or op.namespace is None:
             return None
-        try:
-            known = self.namespace(op.namespace)
-        except NamespaceError:
-            return None
+        opened = self.caches.setdefault("dictionaries", {})
+        key = (self.revision, op.namespace)
+        known = opened.get(key)
+        if known is None:
+            try:
+                known = opened[key] = self.namespace(op.namespace)
+            except NamespaceError:
+                return None
         return known[op.type] if op.type in known else None  # noqa: SIM401
 
     # Formats

@@ -73,7 +73,8 @@ class HubMapping(RuleMapping):
     """A framework to the hub and back.
 
     On the way back, `definitions` replace hub ops, by type, before the hub's own
-    definitions are tried; one may raise Decline to leave an op as it is. `layout` is
+    definitions are tried; one may raise Decline to leave an op as it is. Those of
+    `fallback_definitions` replace composites that no rule fits. `layout` is
     that of the framework's data, such as `NC*`, if it has only one: hub ops of another
     layout are converted to it first. `consumed_notes` are free notes of ops that the
     mapping reads, such as the values of variables: they are not reported as lost.
@@ -88,6 +89,7 @@ class HubMapping(RuleMapping):
         side: SideFactory = dictionary_side,
         hub: str = HUB,
         definitions: Overrides | None = None,
+        fallback_definitions: Overrides | None = None,
         layout: str | None = None,
         consumed_notes: Sequence[str] = (),
     ) -> None:
@@ -96,6 +98,7 @@ class HubMapping(RuleMapping):
         self.framework = parse_name(framework).path
         self.hub = hub
         self.definitions = definitions or {}
+        self.fallback_definitions = fallback_definitions or {}
         self.layout = layout
         self.consumed_notes = tuple(consumed_notes)
         self._side = side
@@ -191,7 +194,7 @@ class HubMapping(RuleMapping):
         hub.infer(copy)
         if self.layout is not None:
             hub.assign_layout(copy, self.layout)
-        lower(copy, supports, self.definitions)
+        lower(copy, supports, {**self.fallback_definitions, **self.definitions})
         return copy
 
     # -- programs --------------------------------------------------------------------

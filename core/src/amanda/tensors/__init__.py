@@ -6,6 +6,7 @@ Importing this does not import numpy; converting a tensor to an array does.
 from __future__ import annotations
 
 from amanda.argument_checks import check_arguments
+from amanda.tensors.contiguous import contiguous_array
 from amanda.tensors.file_map import FileMap
 from amanda.tensors.packing import check_shape, packed_size
 from amanda.tensors.sharing import dedup
@@ -25,6 +26,7 @@ __all__ = [
     "Tensor",
     "check_attr",
     "check_shape",
+    "contiguous_array",
     "dedup",
     "packed_size",
     "same_value",

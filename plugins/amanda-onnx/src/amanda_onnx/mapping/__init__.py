@@ -14,7 +14,7 @@ arguments decide what is built.
 from __future__ import annotations
 
 from amanda.mapping import HubMapping
-from amanda_onnx.mapping.definitions import DEFINITIONS
+from amanda_onnx.mapping.definitions import DEFINITIONS, FALLBACK_DEFINITIONS
 from amanda_onnx.mapping.side import onnx_side
 
 __all__ = ["MAPPING"]
@@ -25,6 +25,7 @@ MAPPING = HubMapping(
     side=onnx_side,
     package=__name__,
     definitions=DEFINITIONS,
+    fallback_definitions=FALLBACK_DEFINITIONS,
     layout="NC*",
 )
 """The entry `onnx-std` of `amanda.mappings`."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from amanda.graph import Graph, Op, OutputPort, Provenance
-from amanda.tensors import Tensor
-from amanda.types import Sym, TensorType
+from amanda.tensors import Tensor, contiguous_array
+from amanda.types import DType, Sym, TensorType
 from amanda_std.engine.budget import Budget, count_elements, work_of
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import constant_of
@@ -88,10 +90,18 @@ def _known_results(
     with np.errstate(all="ignore"):
         made = operation_of(op).run(args, attrs)
     many = made if isinstance(made, tuple | list) else (made,)
-    return [
-        Tensor.of(np.ascontiguousarray(value).reshape(np.shape(value)))
-        for value in many
-    ]
+    return [_tensor_of(value, most) for value in many]
+
+
+def _tensor_of(value: Any, most: int) -> Tensor:
+    """A result as a tensor: a large one that is a view of a constant, such as a
+    transposed weight, is copied when it is read."""
+    is_view = isinstance(value, np.ndarray) and value.base is not None
+    if not is_view or value.nbytes <= most or value.flags.c_contiguous:
+        return Tensor.of(np.ascontiguousarray(value).reshape(np.shape(value)))
+    return Tensor.lazy(
+        partial(contiguous_array, value), DType.of(value.dtype), value.shape
+    )
 
 
 def _is_affordable(

@@ -10,12 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from amanda.graph import Graph, Op, Parameter, Provenance
 from amanda.mapping import Decline, RuleSet, constant_of
 from amanda.passes import Rewriting
-from amanda.tensors import Tensor
+from amanda.tensors import Tensor, contiguous_array
 from amanda_std import ops
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import Tracing, Value, port_type, tracing
@@ -184,7 +182,7 @@ def _transpose_tensor(tensor: Tensor, order: tuple[int, ...]) -> Tensor:
     """A constant transposed, when it is read."""
     shape = [tensor.shape[axis] for axis in order]
     return Tensor.lazy(
-        lambda: np.ascontiguousarray(tensor.numpy().transpose(order)),
+        lambda: contiguous_array(tensor.numpy().transpose(order)),
         tensor.dtype,
         shape,
     )
