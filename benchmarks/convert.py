@@ -120,7 +120,11 @@ def main(python: str, root: Path, names: tuple[str, ...]) -> int:
     """Print a table; 1 if a result differs."""
     missing = [name for name in names if not (root / name / "y.npy").is_file()]
     if missing:
-        make = [sys.executable, str(HERE / "_make_applications.py"), str(root)]
+        make = [
+            sys.executable,
+            str(HERE / "processes" / "make_applications.py"),
+            str(root),
+        ]
         subprocess.run([*make, *missing], check=True)
     worst = 0.0
     headings = f"{'model':18}{'by':9}{'in process':>11}{'command':>9}{'memory':>12}"

@@ -243,3 +243,15 @@ def test_no_gradient_says_why():
     ints = trace(lambda x: x + x, [TensorType("int32", [2])])
     with pytest.raises(InvalidTypeError, match="real numbers"):
         grad(ints, ints.results[0], ints.parameters)
+
+
+def test_large_transposed_constants_are_copied_when_they_are_read():
+    weight = np.arange(300 * 200, dtype="float32").reshape(300, 200)
+    graph = Graph("amanda/std/1")
+    constant = graph.constant(weight).output
+    graph.result(graph.add("transpose", [constant], {"perm": (1, 0)}).output)
+    infer(graph)
+    assert fold(graph) == 1
+    folded = graph.results[0].op.attrs["value"]
+    assert folded.is_lazy
+    np.testing.assert_array_equal(folded.numpy(), weight.T)

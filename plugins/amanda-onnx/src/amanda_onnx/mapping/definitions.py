@@ -74,7 +74,7 @@ def _swap_last(x: Any) -> Any:
     perm = op.attrs.get("perm") if is_std(op) and op.type == "transpose" else None
     if not perm or op.inputs[0] is None:
         return ops.swap_last(x)
-    return ops.transpose(Value(op.inputs[0]), perm=[*perm[:-2], perm[-1], perm[-2]])
+    return ops.transpose(Value(op.inputs[0]), perm=(*perm[:-2], perm[-1], perm[-2]))
 
 
 DEFINITIONS: Final[dict[str, Callable[..., Any]]] = {

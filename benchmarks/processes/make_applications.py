@@ -1,6 +1,6 @@
 """Makes SavedModels of Keras applications, with an input and TensorFlow's output.
 
-    python benchmarks/_make_applications.py FOLDER NAME ...
+    python benchmarks/processes/make_applications.py FOLDER NAME ...
 
 Weights are random, statistics of batch normalization too: nothing is fetched.
 """
