@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         new_file,
         replace_file,
     )
-    from amanda.files.binary.safetensors import read_safetensors
+    from amanda.files.binary.safetensors import read_safetensors, write_safetensors
     from amanda.files.binary.stored_zip import ArchiveWriter
     from amanda.files.mapped_file import COPY_BYTES, MappedFile
 
@@ -32,11 +32,13 @@ __all__ = [
     "new_file",
     "read_safetensors",
     "replace_file",
+    "write_safetensors",
 ]
 
 _HOME = {
     **dict.fromkeys(__all__, "amanda.files.atomic"),
     "read_safetensors": "amanda.files.binary.safetensors",
+    "write_safetensors": "amanda.files.binary.safetensors",
     "ArchiveWriter": "amanda.files.binary.stored_zip",
     **dict.fromkeys(("COPY_BYTES", "MappedFile"), "amanda.files.mapped_file"),
 }

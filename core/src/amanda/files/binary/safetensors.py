@@ -12,14 +12,14 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
 from amanda.errors import FormatError, LimitError
 from amanda.tensors import FileMap, Tensor
 
 __all__ = [
     "BITS", "StoredWeight", "encode_header", "parse_header", "read_safetensors",
-    "stored_type",
+    "stored_type", "write_safetensors",
 ]  # fmt: skip
 
 ALIGNMENT: Final = 64
@@ -99,6 +99,21 @@ def encode_header(
         )
     text += b" " * (-(len(text) + 8) % ALIGNMENT)
     return len(text).to_bytes(8, "little") + text, order
+
+
+def write_safetensors(tensors: Mapping[str, Tensor], file: BinaryIO) -> None:
+    """Write tensors by name; their data is copied in blocks."""
+    for name, tensor in tensors.items():
+        if str(tensor.dtype) not in _NAMES:
+            raise FormatError(
+                "safetensors has no such element type", who=name, got=str(tensor.dtype)
+            )
+    header, order = encode_header(
+        {name: (str(t.dtype), t.shape, t.nbytes) for name, t in tensors.items()}
+    )
+    file.write(header)
+    for name in order:
+        file.writelines(tensors[name].chunks())
 
 
 def _alignment(size: int) -> int:

@@ -1,0 +1,389 @@
+"""The modules of a program: their members, and the code of `forward`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from amanda.graph import Graph, Op, OutputPort
+from amanda.types import TensorType
+from amanda_torch.source.classes import Construct, Instance, Line
+from amanda_torch.source.forward import (
+    Body,
+    Step,
+    free_name,
+    returned_tuple,
+    write_body,
+)
+from amanda_torch.source.program import Program, Weight, values_of
+from amanda_torch.source.python_text import (
+    Expression,
+    expression,
+    format_statement,
+    join,
+    literal,
+)
+from amanda_torch.source.scopes import Call, interface, is_below
+from amanda_torch.source.steps import op_step
+
+__all__ = ["Module", "build_modules"]
+
+_GENERIC: Final = frozenset(
+    ["self", "input", "other", "tensors", "tensor", "mat1", "mat2", "mat", "batch1",
+     "batch2", "vec", "vec2", "a", "b", "condition", "size"]
+)  # fmt: skip
+
+
+class Module:
+    """A module at a path, by its first call."""
+
+    def __init__(
+        self, call: Call, program: Program, modules: dict[str, Module]
+    ) -> None:
+        self.call = call
+        self.program = program
+        self.modules = modules
+        self.inputs, self.outputs = interface(call, program)
+        self.members = dict(self._members())
+        canonical = [f"x{i}_" for i in range(len(self.inputs))]
+        forward = [] if call.is_sequential else self.forward(canonical)
+        self.instance = Instance(call.path, _hint(call), self._lines(), forward)
+
+    # -- members --------------------------------------------------------------------
+
+    def _relative(self, path: str) -> str:
+        return path[len(self.call.path) + 1 :] if self.call.path else path
+
+    def _members(self) -> Iterator[tuple[str, Call | Weight]]:
+        """What the module has, by its path within it."""
+        own = self.call.path
+        called = {c.path: c for c in self.call.calls() if is_below(c.path, own)}
+        for path, call in called.items():
+            if not any(is_below(path, other) for other in called):
+                yield self._relative(path), call
+        for value in self._values():
+            weight = self.program.weights.get(value)
+            if weight is None or not is_below(weight.path, own):
+                continue
+            if not any(is_below(weight.path, path) for path in called):
+                yield self._relative(weight.path), weight
+
+    def _values(self) -> Iterator[OutputPort]:
+        """The values that the module reads itself, and passes to its modules."""
+        for item in self.call.items:
+            if isinstance(item, Call):
+                yield from self._inputs_of(item)
+            else:
+                yield from values_of(self.program.arguments[item])
+
+    def _inputs_of(self, call: Call) -> Sequence[OutputPort]:
+        if call.layer is not None:
+            return call.layer.inputs
+        return self.modules[call.path].inputs_for(call)
+
+    def inputs_for(self, call: Call) -> Sequence[OutputPort]:
+        return self.inputs if call is self.call else interface(call, self.program)[0]
+
+    def _lines(self) -> list[Line]:
+        """The lines of the constructor."""
+        if self.call.is_sequential:
+            return [Line("", self.construct_of(self.call))]
+        tree: dict[str, Any] = {}
+        for path, member in self.members.items():
+            node = tree
+            *outer, last = path.split(".")
+            for part in outer:
+                node = node.setdefault(part, {})
+            node[last] = member
+        return [
+            line for name, node in tree.items()
+            for line in self._member_lines("self", name, node)
+        ]  # fmt: skip
+
+    def _member_lines(self, owner: str, name: str, node: Any) -> Iterator[Line]:
+        target = f"{owner}.{name} = "
+        if isinstance(node, Weight):
+            yield _weight_line(owner, name, node)
+        elif isinstance(node, Call) or _is_list(node):
+            construct = self._node_construct(node)
+            if name.isdecimal():
+                yield Line("", construct, before=f'{owner}.add_module("{name}", ')
+            else:
+                yield Line(target, construct)
+        else:
+            yield Line("", text=f"{target}nn.Module()")
+            for key, inner in node.items():
+                yield from self._member_lines(f"{owner}.{name}", key, inner)
+
+    def _node_construct(self, node: Any) -> Construct:
+        if isinstance(node, Call):
+            return self.construct_of(node)
+        return _list("ModuleList", {
+            int(key): self._node_construct(inner) for key, inner in node.items()
+        })  # fmt: skip
+
+    def construct_of(self, call: Call) -> Construct:
+        if call.layer is not None:
+            return Construct(call.layer.name, call.layer.arguments)
+        if call.is_sequential:
+            return _list("Sequential", {
+                int(child.path.rpartition(".")[2]): self.construct_of(child)
+                for child in call.calls()
+            })  # fmt: skip
+        return Construct("", instance=self.modules[call.path].instance)
+
+    def text_of(self, path: str) -> str:
+        """A member as an expression: `self.layer[0]`."""
+        text, owner = "self", self.call.path
+        for part in self._relative(path).split("."):
+            module = self if owner == self.call.path else self.modules.get(owner)
+            if not part.isdecimal():
+                text += f".{part}"
+            elif module is not None and not module.call.is_sequential:
+                text += f'.get_submodule("{part}")'
+            else:
+                text += f"[{part}]"
+            owner = f"{owner}.{part}" if owner else part
+        return text
+
+    # -- forward --------------------------------------------------------------------
+
+    def forward(self, names: Sequence[str]) -> list[str]:
+        """The lines of the body of `forward`, whose parameters have these names."""
+        returned = returned_tuple([literal(value) for value in self.outputs])
+        texts = dict(zip(self.inputs, names, strict=True))
+        return self.body_lines(texts, returned)
+
+    def body_lines(
+        self, texts: Mapping[OutputPort, str], returned: Expression,
+        more: Sequence[Step] = (), reserved: frozenset[str] = frozenset(),
+    ) -> list[str]:  # fmt: skip
+        own = {
+            value: self.text_of(weight.path)
+            for value, weight in self.program.weights.items()
+            if is_below(weight.path, self.call.path)
+        }
+        steps = [*self._steps(), *more]
+        return write_body(Body(steps, returned, {**own, **texts}, reserved), 8)
+
+    def _steps(self) -> Iterator[Step]:
+        items = list(self.call.items)
+        place = 0
+        while place < len(items):
+            item = items[place]
+            run = self._run(items[place:]) if isinstance(item, Call) else 1
+            if run > 1:
+                yield self._loop_step(items[place : place + run])
+            elif isinstance(item, Call):
+                yield self._call_step(item)
+            else:
+                yield op_step(item, self.program)
+            place += run
+
+    def _call_step(self, call: Call) -> Step:
+        inputs, outputs = self._inputs_of(call), _outputs_of(call, self.program)
+        arguments = join(literal(value) for value in inputs)
+        text = expression(self.text_of(call.path), "(", arguments, ")")
+        name = next(
+            part for part in reversed(call.path.split(".")) if not part.isdecimal() or
+            part == call.path
+        ) if re.search(r"[A-Za-z]", call.path) else "x"  # fmt: skip
+        writes = any(self.program.writes_into(op) for op in call.ops())
+        return Step(text, outputs, name.lower(), has_effect=writes, is_call=True)
+
+    def _run(self, items: Sequence[Op | Call]) -> int:
+        """How many modules of a list and of one structure are called in turn."""
+        first = items[0]
+        assert isinstance(first, Call)
+        member, _, number = first.path.rpartition(".")
+        if not number.isdecimal() or not self._relative(member):
+            return 1
+        inputs = [list(self._inputs_of(first))]
+        count = 1
+        carried: int | None = None
+        for item in items[1:]:
+            if (
+                not isinstance(item, Call)
+                or item.path != f"{member}.{int(number) + count}"
+            ):
+                break
+            if not self._is_same_class(first, item):
+                break
+            last = _outputs_of(items[count - 1], self.program)  # type: ignore[arg-type]
+            given = list(self._inputs_of(item))
+            changed = [i for i, v in enumerate(given) if v != inputs[0][i]]
+            if len(last) != 1 or len(changed) != 1 or given[changed[0]] != last[0]:
+                break
+            if carried not in (None, changed[0]) or self._users(last[0]) != 1:
+                break
+            carried = changed[0]
+            inputs.append(given)
+            count += 1
+        return count
+
+    def _users(self, value: OutputPort) -> int:
+        found = sum(value in self._inputs_of(i) if isinstance(i, Call)
+                    else value in list(values_of(self.program.arguments[i]))
+                    for i in self.call.items)  # fmt: skip
+        return found + (value in self.outputs)
+
+    def _is_same_class(self, a: Call, b: Call) -> bool:
+        if a.layer is not None or b.layer is not None:
+            return False
+        return self.modules[a.path].instance.key == self.modules[b.path].instance.key
+
+    def _loop_step(self, items: Sequence[Any]) -> Step:
+        first, second, last = items[0], items[1], items[-1]
+        given = list(self._inputs_of(first))
+        after = list(self._inputs_of(second))
+        place = next(i for i, v in enumerate(after) if v != given[i])
+        member, _, number = first.path.rpartition(".")
+        text = self.text_of(member)
+        start, stop = int(number), int(number) + len(items)
+        total = sum(
+            isinstance(m, Call) and path.rpartition(".")[0] == self._relative(member)
+            for path, m in self.members.items()
+        )
+        if (start, stop) != (0, total):
+            text += f"[{start or ''}:{stop if stop < total else ''}]"
+        name = member.rpartition(".")[2]
+        stem = name[:-1] if name.endswith("s") and len(name) > 2 else name
+        variable = free_name(stem if len(stem) > 1 else "block", ())
+        arguments = join(literal(value) for value in given)
+        call = expression(variable, "(", arguments, ")")
+        effect = any(self.program.writes_into(op) for op in first.ops())
+        return Step(
+            call, _outputs_of(last, self.program), "x", has_effect=effect,
+            repeats=(text, variable), carried=given[place],
+        )  # fmt: skip
+
+    # -- names of parameters --------------------------------------------------------
+
+    def parameter_names(self) -> list[str]:
+        """Names for the inputs: by their origin in the program, or by their use."""
+        names: list[str] = []
+        for value in self.inputs:
+            names.append(free_name(self._parameter_name(value) or "x", names))
+        return names
+
+    def _parameter_name(self, value: OutputPort) -> str | None:
+        if value.op is self.program.graph:
+            return value.name
+        if value in self.program.weights:
+            return self.program.weights[value].name
+        for item in self.call.items:
+            if isinstance(item, Call):
+                inputs = list(self._inputs_of(item))
+                if item.layer is None and not item.is_sequential and value in inputs:
+                    name = self.modules[item.path].names[inputs.index(value)]
+                    if not re.fullmatch(r"[xyz](_\d+)?", name):
+                        return name
+                continue
+            for name, given in self.program.arguments[item].items():
+                if given is value and name not in _GENERIC:
+                    return name
+        return None
+
+    @property
+    def names(self) -> list[str]:
+        if not hasattr(self, "_names"):
+            self._names = self.parameter_names()
+        return self._names
+
+    def method(self) -> list[str]:
+        """The lines of `forward` and its head."""
+        given = "".join(
+            f", {name}: {type_hint(value)}"
+            for name, value in zip(self.names, self.inputs, strict=True)
+        )
+        kinds = [type_hint(value) for value in self.outputs]
+        result = kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]"
+        head = format_statement(f"def forward(self{given}) -> {result}:", 4)
+        return head + self.forward(self.names)
+
+
+def type_hint(value: OutputPort) -> str:
+    """`Tensor`, or the type of a symbolic number."""
+    entry = value.op.type or "" if not isinstance(value.op, Graph) else ""
+    if not entry.startswith(("aten.sym_", "_operator.", "torch.sym_")):
+        return "Tensor"
+    kind = value.type.dtype.kind if isinstance(value.type, TensorType) else "int"
+    return {"float": "float", "bool": "bool"}.get(kind, "int")
+
+
+def _outputs_of(call: Call, program: Program) -> list[OutputPort]:
+    return interface(call, program)[1]
+
+
+def _is_list(node: Any) -> bool:
+    """Whether a container has numbered modules only."""
+    return isinstance(node, dict) and all(
+        key.isdecimal() and (isinstance(inner, Call) or _is_list(inner))
+        for key, inner in node.items()
+    )
+
+
+def _list(name: str, items: Mapping[int, Construct]) -> Construct:
+    """A list of modules; places that the program does not use are `nn.Identity()`."""
+    size = max(items) + 1
+    return Construct(
+        name, items=[items.get(i, Construct("Identity")) for i in range(size)]
+    )
+
+
+def _weight_line(owner: str, name: str, weight: Weight) -> Line:
+    """A parameter or buffer whose value is loaded."""
+    tensor = weight.tensor
+    shape = [] if tensor is None else list(tensor.shape)
+    dtype = "float32" if tensor is None else str(tensor.dtype)
+    kind = "" if dtype == "float32" else f", dtype=torch.{dtype}"
+    sizes = ", ".join(map(str, shape)) if shape else "()"
+    empty = f"torch.empty({sizes}{kind})"
+    if weight.kind == "parameter":
+        is_float = tensor is None or tensor.dtype.kind in ("float", "complex")
+        grad = "" if is_float else ", requires_grad=False"
+        return Line("", text=f"{owner}.{name} = nn.Parameter({empty}{grad})")
+    return Line("", text=f'{owner}.register_buffer("{name}", {empty})')
+
+
+def _hint(call: Call) -> str:
+    """The name for the class of a module."""
+    name = call.type.rpartition(".")[2]
+    if not name:
+        parts = [p for p in call.path.split(".") if not p.isdecimal()]
+        name = parts[-1] if parts else "Model"
+        name = "".join(p[:1].upper() + p[1:] for p in re.split(r"[_\W]+", name))
+    name = re.sub(r"\W", "_", name)
+    return name if name[:1].isalpha() else f"Module{name}"
+
+
+def build_modules(root: Call, program: Program) -> dict[str, Module]:
+    """All modules that are classes, each behind those that it contains."""
+    modules: dict[str, Module] = {}
+    _build(root, program, modules)
+    return modules
+
+
+def _build(call: Call, program: Program, modules: dict[str, Module]) -> None:
+    for child in call.calls():
+        if child.layer is None:
+            _build(child, program, modules)
+    call.items = [
+        inner for item in call.items
+        for inner in _inner_items(item, call, modules)
+    ]  # fmt: skip
+    found = Module(call, program, modules)
+    modules.setdefault(call.path, found)
+    call.key = found.instance.key
+
+
+def _inner_items(
+    item: Op | Call, parent: Call, modules: dict[str, Module]
+) -> list[Op | Call]:
+    """A call, or what it computes where it is none of a member in its known form."""
+    if not isinstance(item, Call) or item.layer is not None:
+        return [item]
+    is_known = modules[item.path].instance.key == item.key
+    is_member = is_below(item.path, parent.path)
+    return [item] if is_known and is_member else item.items
