@@ -130,6 +130,37 @@ def test_recurrent_layers(tmp_path):
     check(Recurrent().eval(), tmp_path, [6])
 
 
+class Layers(torch.nn.Module):
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.layers = kind(4, 6, **options)
+
+    def forward(self, x):
+        return self.layers(x[:, None] * torch.ones(1, 3, 1))
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize(
+    "module",
+    [
+        Layers(torch.nn.LSTM, num_layers=2, proj_size=3, bidirectional=True),
+        Layers(torch.nn.LSTM, num_layers=2, proj_size=3, bias=False),
+        Layers(torch.nn.GRU, num_layers=3, bidirectional=True, dropout=0.5),
+        Layers(torch.nn.RNN, num_layers=2, nonlinearity="relu", batch_first=True),
+        Layers(torch.nn.LSTM, bias=False, bidirectional=True, batch_first=True),
+    ],
+    ids=["projected", "without biases", "gru", "relu", "batch first"],
+)
+def test_options_of_recurrent_layers(module, tmp_path):
+    check(module.eval(), tmp_path, [6])
+
+
+def test_dropout_between_recurrent_layers(tmp_path):
+    """All elements between the layers are dropped: the second one sees zeros."""
+    module = Layers(torch.nn.LSTM, num_layers=2, dropout=1.0).train()
+    check(module, tmp_path, [6])
+
+
 def test_symbolic_sizes(tmp_path):
     check(Sizes(), tmp_path, [6, 9], dynamic=True)
 

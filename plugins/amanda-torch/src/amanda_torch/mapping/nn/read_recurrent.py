@@ -8,6 +8,7 @@ from typing import Any
 from amanda_std import ops
 from amanda_std.mappings import expect
 from amanda_torch.mapping.calls import torch_functions
+from amanda_torch.mapping.nn.read_normalization import read_dropout
 from amanda_torch.mapping.shape_arguments import integer, shape_argument
 
 __all__ = ["READ"]
@@ -27,7 +28,15 @@ def _layer(
     op: Callable[..., Any], change: Callable[[Any], Any], x: Any,
     params: Sequence[Sequence[Any]], states: Sequence[Any], **options: Any,
 ) -> list[Any]:  # fmt: skip
-    """One layer: its output with directions side by side, and its last states."""
+    """One layer: its output with directions side by side, and its last states.
+
+    A parameter after those of weights and biases is a projection of the state.
+    """
+    count = 4 if len(params[0]) >= 4 else 2
+    if len(params[0]) > count:
+        last_ones = [each[count] for each in params]
+        options["projection"] = ops.stack(*last_ones, axis=0)
+        params = [each[:count] for each in params]
     stacked = [
         ops.stack(*[change(v) for v in each], axis=0)
         for each in zip(*params, strict=True)
@@ -50,10 +59,11 @@ def _layers(
         x: Any, hx: Any, params: Sequence[Any], has_biases: bool, num_layers: int,
         dropout: float, train: bool, bidirectional: bool, batch_first: bool,
     ) -> Any:  # fmt: skip
-        expect(not (train and dropout), "dropout between layers is not supported")
         states = list(hx) if isinstance(hx, list | tuple) else [hx]
         count, size = 2 if bidirectional else 1, 4 if has_biases else 2
-        expect(len(params) == num_layers * count * size, "projections of LSTM")
+        if len(params) != num_layers * count * size:
+            size += 1  # LSTM with projections
+        expect(len(params) == num_layers * count * size, "the number of parameters")
         x = ops.transpose(x, perm=(1, 0, 2)) if batch_first else x
         found = []
         for layer in range(integer(num_layers, "num_layers")):
@@ -61,6 +71,8 @@ def _layers(
             rows = [list(params[(first + d) * size : (first + d + 1) * size])
                     for d in range(count)]  # fmt: skip
             own = [ops.slice_(s, [first], [first + count], [0]) for s in states]
+            if layer:
+                x = read_dropout(x, dropout, train)
             x, *last = _layer(op, change, x, rows, own, **options)
             found.append(last)
         x = ops.transpose(x, perm=(1, 0, 2)) if batch_first else x
@@ -75,5 +87,6 @@ READ = torch_functions(
         "lstm.input": _layers(ops.lstm),
         "gru.input": _layers(ops.gru, _reset_gates_second, reset_after=True),
         "rnn_tanh.input": _layers(ops.rnn),
+        "rnn_relu.input": _layers(ops.rnn, activations=("relu",)),
     }
 )
