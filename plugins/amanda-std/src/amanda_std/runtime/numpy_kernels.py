@@ -86,6 +86,17 @@ def _matmul(a: Any, b: Any, out: Any = None) -> Any:
     return y if y.dtype is a.dtype else y.astype(a.dtype)
 
 
+def _grouped_matmul(x: Any, weights: Any, ends: Any) -> Any:
+    """One product for each group, where the definition has one of all rows."""
+    y = np.zeros((len(x), weights.shape[2]), x.dtype)
+    start = 0
+    for end, matrix in zip(ends.tolist(), weights, strict=True):
+        if end > start:
+            y[start:end] = _matmul(x[start:end], matrix)
+            start = end
+    return y
+
+
 def _relu(x: Any, out: Any = None) -> Any:
     return np.maximum(x, 0, out=out, dtype=x.dtype)
 
@@ -161,6 +172,7 @@ def _stack(*xs: Any, axis: int = 0) -> Any:
 _ROWS = {
     **{name: getattr(np, name) for name in _SAME_NAME},
     "matmul": _matmul,
+    "grouped_matmul": _grouped_matmul,
     "relu": _relu,
     "stack": _stack,
     "case": select_branch,

@@ -116,7 +116,8 @@ def _frames(batch: int, length: int) -> Feeds:
 
 
 def _waveform(batch: int, length: int) -> Feeds:
-    return _tensor("input_values", batch, 100 * length, axes=TOKENS)
+    return _tensor("input_values", batch, 100 * length,
+                   axes={0: "batch", 1: "samples"})  # fmt: skip
 
 
 def _image_size(config: Any) -> int:

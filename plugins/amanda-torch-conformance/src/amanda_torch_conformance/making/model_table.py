@@ -137,9 +137,6 @@ TEXT_ENCODERS: Final = (
         **ENCODER, "input_embedding_size": 16, "output_embedding_size": 24,
     }),
     Model("roformer", "RoFormerModel", "text", ENCODER),
-    Model("nystromformer", "NystromformerModel", "ids", {
-        **ENCODER, "num_landmarks": 4, "segment_means_seq_len": 12,
-    }, "batch"),
     Model("esm", "EsmModel", "text", {
         **ENCODER, "position_embedding_type": "rotary", "mask_token_id": 3,
     }),

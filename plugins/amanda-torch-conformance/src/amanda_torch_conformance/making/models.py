@@ -55,6 +55,8 @@ def make_model(row: Model) -> ModelCall:
     feeds = feeds_of(row.inputs, model.config, *SIZES[0])
     call = ModelCall(model, feeds.kwargs)
     call.eval()
+    with torch.no_grad():  # some models scale their weights in the first call
+        call(**feeds.kwargs)
     return call
 
 
@@ -103,6 +105,7 @@ def _dynamic_shapes(axes: str, feeds: Feeds) -> Any:
     if "length" in axes:
         for name in ("length", "target", "past", "frames"):
             names[name] = torch.export.Dim(name, min=4, max=40)
+        names["samples"] = torch.export.Dim("samples", min=400, max=4000)
         names["past+3"] = names["past"] + 3
         names["4*frames"] = 4 * names["frames"]
 

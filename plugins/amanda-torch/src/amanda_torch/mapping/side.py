@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from amanda import namespace
 from amanda.dictionary import CallLayout, add_constant
@@ -106,11 +106,18 @@ def _without_content(type: Type | None) -> Type | None:
     return TensorType(type.dtype, type.shape) if isinstance(type, TensorType) else type
 
 
+_LIBRARY_OPS: Final = {
+    "transformers.grouped_mm_fallback.default": Signature(("input", "weight", "offs")),
+}
+"""Ops that other libraries define, which `torch.library` registers: no dictionary of
+PyTorch has them."""
+
+
 class TorchReadingSide(TorchSide):
     """One version of PyTorch's ops, to be read: an attribute may be an input."""
 
     def signature(self, type: str, /) -> Signature | None:
-        found = super().signature(type)
+        found = super().signature(type) or _LIBRARY_OPS.get(type)
         if found is None:
             return None
         attrs = {k: None if v is REQUIRED else v for k, v in found.attrs.items()}

@@ -223,6 +223,14 @@ def read_feature_alpha_dropout(x: Any, p: float, train: bool) -> Any:
     return _alpha_dropout(x, p, _draw_kept(x, p, _channel_shape(x)))
 
 
+def read_weight_norm(v: Any, g: Any, dim: int = 0) -> tuple[Any, Any]:
+    """v with the norms g over all axes but one, and its own norms."""
+    kept = rank_of(v) if dim == -1 else dim % rank_of(v)
+    axes = [axis for axis in range(rank_of(v)) if axis != kept]
+    norms = ops.sqrt(ops.sum(v * v, axes, keepdims=True))
+    return v * (g / norms), norms
+
+
 READ = torch_functions(
     {
         "batch_norm": read_batch_norm,
@@ -234,6 +242,8 @@ READ = torch_functions(
         "layer_norm": read_layer_norm,
         "native_layer_norm": read_native_layer_norm,
         "group_norm": read_group_norm,
+        "_weight_norm": lambda v, g, dim=0: read_weight_norm(v, g, dim)[0],
+        "_weight_norm_interface": read_weight_norm,
         "native_group_norm": read_native_group_norm,
         "instance_norm": read_instance_norm,
         "rms_norm _fused_rms_norm": read_rms_norm,

@@ -7,10 +7,10 @@ from functools import reduce
 from typing import Any
 
 from amanda_std import ops
-from amanda_std.mappings import rank_of
+from amanda_std.mappings import cast_to, expect, rank_of
 from amanda_torch.mapping.calls import torch_functions
 from amanda_torch.mapping.shape_arguments import axis_of
-from amanda_torch.mapping.type_promotion import as_value, number, promote
+from amanda_torch.mapping.type_promotion import INT, as_value, number, promote
 
 __all__ = ["READ", "read_matmul"]
 
@@ -160,6 +160,23 @@ def read_trilinear(a: Any, b: Any, c: Any, expand1: Sequence[int],
     return ops.sum(product, list(sumdim))
 
 
+def read_grouped_mm(a: Any, b: Any, offs: Any = None, bias: Any = None, *,
+                    out_dtype: Any = None) -> Any:  # fmt: skip
+    """Products of groups of rows, which end at the offsets, or of matrices."""
+    expect(bias is None, "a bias of grouped products")
+    if offs is None:
+        y = ops.matmul(a, b)
+    else:
+        expect((rank_of(a), rank_of(b)) == (2, 3), "the groups are not of rows")
+        y = ops.grouped_matmul(a, b, cast_to(offs, INT))
+    return y if out_dtype is None else cast_to(y, out_dtype)
+
+
+def read_grouped_mm_fallback(a: Any, b: Any, offs: Any) -> Any:
+    """The op of `transformers` for mixtures of experts."""
+    return read_grouped_mm(a, b, offs)
+
+
 READ = torch_functions(
     {
         "matmul mm bmm mv dot linalg_matmul": read_matmul,
@@ -180,5 +197,6 @@ READ = torch_functions(
         "bilinear": read_bilinear,
         "_trilinear": read_trilinear,
         "cosine_similarity": read_cosine_similarity,
+        "_grouped_mm": read_grouped_mm,
     }
-)
+) | {"transformers.grouped_mm_fallback.default": read_grouped_mm_fallback}
