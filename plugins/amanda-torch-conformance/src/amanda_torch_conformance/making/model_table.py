@@ -25,6 +25,9 @@ class Model(NamedTuple):
     """Arguments of its configuration."""
     axes: str = "batch length"
     """The axes that are dynamic, where the inputs have them."""
+    spread: float = 0.02
+    """The standard deviation of what is added to initial weights: a selection, as of
+    the best queries, needs scores that differ by more than rounding."""
 
 
 LAYERS: Final[dict[str, Any]] = {
@@ -426,7 +429,7 @@ DETECTORS: Final = (
             "hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1],
             "layer_type": "basic", "out_features": ["stage2", "stage3", "stage4"],
         },
-    }),
+    }, "batch", 0.2),
     Model("yolos", "YolosForObjectDetection", "image", {
         **VISION, "image_size": [32, 32], "num_detection_tokens": 5,
     }),

@@ -51,7 +51,7 @@ def make_model(row: Model) -> ModelCall:
     model = cls(cls.config_class(**row.sizes)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(0.02 * torch.randn_like(parameter))
+            parameter.add_(row.spread * torch.randn_like(parameter))
     feeds = feeds_of(row.inputs, model.config, *SIZES[0])
     call = ModelCall(model, feeds.kwargs)
     call.eval()
