@@ -104,7 +104,7 @@ class ValueTable:
         self.op_names: dict[Op, str] = {}
         self.kinds: dict[OutputPort, str] = {}
         self.tables: dict[str, dict[str, Any]] = {t: {} for t in _TABLES.values()}
-        self._used: set[str] = set()
+        self._used = {"output"}  # the name of the node of results
         self._name_all()
 
     def _name_all(self) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from typing import Any
 
+from amanda import namespace
 from amanda.errors import FormatError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.mapping import constant_of, gap_error
@@ -51,7 +53,7 @@ def _use_parameters(graph: Graph) -> None:
         if tensor is None:
             continue
         kind = _kind_of(op.output, tensor)
-        target = targets.add(op.name or op.output.name or kind)
+        target = targets.add(op.name or op.output.name or _name_from_use(op) or kind)
         with graph.before(op):
             attrs = {"target": target, "kind": kind, VALUE: tensor}
             new = graph.add("get_attr", [], attrs)
@@ -59,6 +61,24 @@ def _use_parameters(graph: Graph) -> None:
         graph.replace_uses(op.output, new.output)
         graph.remove(op)
         graph.rename(new, graph.fresh_name(_PREFIX[kind] + target.replace(".", "_")))
+
+
+def _name_from_use(op: Op) -> str:
+    """A name for a weight without one: that of the module of its user and the port.
+
+    `/layer1/conv/Conv`, an op in the module `layer1.conv`, has a `layer1.conv.weight`.
+    """
+    dictionary: Any = namespace(op.graph.namespace if op.graph else "", assume=True)
+    value, user = op.output, next(iter(op.output.user_ops), None)
+    while user is not None and not user.name and len(user.outputs) == 1:
+        value, user = user.output, next(iter(user.output.user_ops), None)
+    if user is None or not user.name or isinstance(user, Graph):
+        return ""
+    definition, place = dictionary.get(user.type or ""), user.inputs.index(value)
+    if definition is None or place >= len(definition.inputs):
+        return ""
+    scope = [part for part in re.split(r"[./:]+", user.name) if part]
+    return ".".join([*(scope[:-1] or scope), definition.inputs[place].name])
 
 
 _PREFIX = {"parameter": "p_", "buffer": "b_", "constant": "c_"}
