@@ -68,7 +68,8 @@ def _name_from_use(op: Op) -> str:
 
     `/layer1/conv/Conv`, an op in the module `layer1.conv`, has a `layer1.conv.weight`.
     """
-    dictionary: Any = namespace(op.namespace or "", assume=True)
+    name = op.graph.namespace if op.graph else None
+    dictionary: Any = namespace(name or "", assume=True)
     value, user = op.output, next(iter(op.output.user_ops), None)
     while user is not None and not user.name and len(user.outputs) == 1:
         value, user = user.output, next(iter(user.output.user_ops), None)
