@@ -29,9 +29,10 @@ from amanda_torch_conformance.quantities import QUANTITIES
 
 __all__ = ["KINDS", "Case", "cases", "run_case"]
 
-KINDS: Final = ("static", "models", "models-dynamic")
+KINDS: Final = ("static", "dynamic", "models", "models-dynamic")
 """
 `static`: ops, exported with the shapes of the samples
+`dynamic`: ops with symbolic sizes: the first sample, and inputs of other sizes
 `models`: models of `transformers`, exported with the shapes of their inputs
 `models-dynamic`: models with symbolic batch and length, run at two sizes
 """
@@ -61,16 +62,16 @@ class Case:
     name: str
     samples: int
 
-    def folder(self, number: int) -> Path:
-        return programs_folder() / self.name / str(number)
+    def folder(self, sample: int | str) -> Path:
+        return programs_folder() / self.name / str(sample)
 
-    def load(self, number: int) -> Graph:
-        """The graph of one sample."""
-        return amanda.load(self.folder(number) / "model.pt2")
+    def load(self, sample: int | str) -> Graph:
+        """The graph of one sample, by its number, or of `dynamic`."""
+        return amanda.load(self.folder(sample) / "model.pt2")
 
-    def data(self, number: int) -> DataSet:
+    def data(self, sample: int | str, name: str = "data") -> DataSet:
         """The inputs and PyTorch's outputs of one sample."""
-        file = self.folder(number) / "data.npz"
+        file = self.folder(sample) / f"{name}.npz"
         expected = load_arrays(file, "out_")
         pairs = [_TOLERANCES.get(str(y.dtype), (0.0, 0.0)) for y in expected]
         rtol = max((r for r, _ in pairs), default=0.0)
@@ -135,8 +136,9 @@ def cases(
         for row in program_rows("models") if kind.startswith("models") else ():
             if kind in row["kinds"] and is_selected(row["name"]):
                 yield kind, ModelCase(row["name"], kind)
-        for row in program_rows() if kind == "static" else ():
-            if row["samples"] and is_selected(row["name"]):
+        for row in program_rows() if kind in ("static", "dynamic") else ():
+            has_program = row.get("dynamic") if kind == "dynamic" else row["samples"]
+            if has_program and is_selected(row["name"]):
                 yield kind, Case(row["name"], row["samples"])
 
 
@@ -163,17 +165,21 @@ def _run_samples(
     kind: str, case: Case, backend: str, settings: Mapping[str, Any]
 ) -> Outcome:
     outcome = Outcome(case.name, kind, "pass")
-    for number in range(case.samples):
-        outcome = _run_sample(kind, case, number, backend, settings)
+    samples = range(case.samples) if kind == "static" else ["dynamic"]
+    for sample in samples:
+        outcome = _run_sample(kind, case, sample, backend, settings)
         if outcome.status != "pass":
             break
     return outcome
 
 
 def _run_sample(
-    kind: str, case: Case, number: int, backend: str, settings: Mapping[str, Any]
+    kind: str, case: Case, sample: int | str, backend: str, settings: Mapping[str, Any]
 ) -> Outcome:
+    sets = [case.data(sample)]
+    if kind == "dynamic":
+        sets.append(case.data(sample, "second"))
     return run_data_sets(
-        case.name, kind, lambda: amanda.convert(case.load(number), "std"),
-        [case.data(number)], backend, settings,
+        case.name, kind, lambda: amanda.convert(case.load(sample), "std"), sets,
+        backend, settings,
     )  # fmt: skip

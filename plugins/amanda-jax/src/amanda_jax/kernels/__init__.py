@@ -92,8 +92,7 @@ JAX: Final = Kernels(
     },
 )
 
-_MISSING_FUNCTIONS: Final = ("j0", "j1", "y0", "y1", "k0", "k0e", "k1", "k1e", "dawsn",
-                 "fresnel_cos", "fresnel_sin")  # fmt: skip
+_MISSING_FUNCTIONS: Final = ("dawsn", "fresnel_cos", "fresnel_sin")
 """Special functions that JAX does not have."""
 
 UNSUPPORTED: Final = {

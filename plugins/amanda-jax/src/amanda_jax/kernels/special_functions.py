@@ -8,7 +8,10 @@ from typing import Any, Final
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.scipy import special
+
+from amanda_jax.kernels import bessel
 
 _NAMES: Final = {
     "erfc": "erfc",
@@ -24,7 +27,6 @@ _NAMES: Final = {
     "expi": "expi",
     "spence": "spence",
     "zeta": "zeta",
-    "polygamma": "polygamma",
     "gammainc": "gammainc",
     "gammaincc": "gammaincc",
     "betainc": "betainc",
@@ -43,7 +45,36 @@ def _in_single_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _polygamma(n: Any, x: Any) -> Any:
+    """The polygamma function; negative numbers by its recurrence, up to 0.
+
+    In float64: the steps to a number near 0 are not exact in float32.
+    """
+    dtype = x.dtype
+    order, x = jnp.broadcast_arrays(n.astype("float64"), x.astype("float64"))
+    sign = jnp.where(n % 2 == 0, -1, 1) * jnp.exp(special.gammaln(order + 1))
+
+    def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
+        at, total = state
+        is_left = at < 0
+        term = jnp.where(is_left, sign * jnp.pow(at, -(order + 1)), 0)
+        return jnp.where(is_left, at + 1, at), total + term
+
+    start = jnp.where(x > -_RECURRENCE, x, jnp.nan)
+    at, total = lax.while_loop(
+        lambda state: jnp.any(state[0] < 0), step, (start, jnp.zeros_like(x))
+    )
+    return (special.polygamma(n, at) + total).astype(dtype)
+
+
+_RECURRENCE: Final = 2.0**16
+"""The steps that the recurrence of polygamma may take; nan for larger numbers."""
+
 KERNELS: Final = {
-    name: _in_single_precision(getattr(special, function))
-    for name, function in _NAMES.items()
+    name: _in_single_precision(function)
+    for name, function in {
+        **{name: getattr(special, function) for name, function in _NAMES.items()},
+        **bessel.KERNELS,
+        "polygamma": _polygamma,
+    }.items()
 }

@@ -3,7 +3,8 @@
     python -m amanda_torch_conformance.making FOLDER [N]
 
 N: only every Nth entry. In FOLDER, each sample of an entry has a folder `NAME/NUMBER`
-with `model.pt2` and `data.npz` (inputs and outputs); `index.json` lists all.
+with `model.pt2` and `data.npz` (inputs and outputs); `index.json` lists all. The folder
+`NAME/dynamic` has a program with symbolic sizes, and also `second.npz`, of other sizes.
 """
 
 from __future__ import annotations

@@ -11,7 +11,15 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-__all__ = ["SAMPLES", "Program", "op_names", "programs_of"]
+__all__ = [
+    "SAMPLES",
+    "Program",
+    "SampleCall",
+    "first_dtype",
+    "is_random",
+    "op_names",
+    "programs_of",
+]
 
 SAMPLES: Final = 3
 """How many samples of an entry become programs."""
@@ -70,15 +78,19 @@ def op_names() -> dict[str, Any]:
     return names
 
 
+def first_dtype(op: Any) -> torch.dtype:
+    """The element type of the samples of an entry."""
+    supported = op.supported_dtypes("cpu")
+    return next(each for each in _DTYPES if each in supported)
+
+
 def programs_of(op: Any) -> Iterator[Program]:
     """A program for each of the first samples of an entry.
 
     Raises what PyTorch raises where it does not run or export one of them.
     """
-    supported = op.supported_dtypes("cpu")
-    dtype = next(each for each in _DTYPES if each in supported)
     torch.manual_seed(1)
-    samples = op.sample_inputs("cpu", dtype, requires_grad=False)
+    samples = op.sample_inputs("cpu", first_dtype(op), requires_grad=False)
     for sample in islice(samples, SAMPLES):
         call = SampleCall(op, sample)
         outputs = call(*call.tensors())
@@ -88,7 +100,7 @@ def programs_of(op: Any) -> Iterator[Program]:
 
 def _draws(exported: torch.export.ExportedProgram, call: SampleCall) -> Any:
     """Outputs of many calls, where these differ; without the seeds of the samples."""
-    if not any(_is_random(node) for node in exported.graph.nodes):
+    if not any(is_random(node) for node in exported.graph.nodes):
         return ()
     program = exported.module()
     calls = [program(*call.tensors()) for _ in range(DRAWS)]
@@ -98,5 +110,6 @@ def _draws(exported: torch.export.ExportedProgram, call: SampleCall) -> Any:
     return tuple(columns) if differs else ()
 
 
-def _is_random(node: torch.fx.Node) -> bool:
+def is_random(node: torch.fx.Node) -> bool:
+    """Whether a node draws random numbers."""
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
