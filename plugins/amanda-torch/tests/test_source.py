@@ -210,6 +210,8 @@ def test_equal_blocks_are_one_class(tmp_path: Path) -> None:
     text = path.read_text()
     assert "nn.ModuleList([Layer() for _ in range(3)])" in text
     assert "for layer in self.layers:" in text
+    write(CASES["sequential"](), path)
+    assert "super().__init__(nn.Linear(3, 2), nn.ReLU())" in path.read_text()
 
 
 def test_weights_have_the_names_of_the_model(tmp_path: Path) -> None:

@@ -355,6 +355,7 @@ def _hint(call: Call) -> str:
         name = parts[-1] if parts else "Model"
         name = "".join(p[:1].upper() + p[1:] for p in re.split(r"[_\W]+", name))
     name = re.sub(r"\W", "_", name)
+    name = "Model" if name == "Sequential" else name
     return name if name[:1].isalpha() else f"Module{name}"
 
 

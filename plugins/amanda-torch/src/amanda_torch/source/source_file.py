@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,12 +52,23 @@ class Source:
         self.program = Program(graph, dictionary)
         self.signature = read_signature(self.program)
         self.root = build_calls(self.program)
+        self.is_sequence = self._is_sequence()
         self.root.is_sequential = False
         self.modules = build_modules(self.root, self.program)
         self.classes = make_classes([
             module.instance for module in self.modules.values()
             if not module.call.is_sequential
         ])  # fmt: skip
+
+    def _is_sequence(self) -> bool:
+        """Whether the whole module is an `nn.Sequential`, called with one tensor."""
+        signature = self.signature
+        single = len(signature.parameters) == 1 and signature.result == "Tensor"
+        numbers = [
+            int(call.path) for call in self.root.calls() if call.path.isdecimal()
+        ]
+        whole = numbers == list(range(len(self.root.items)))
+        return self.root.is_sequential and single and whole and not signature.writes
 
     # -- text -----------------------------------------------------------------------
 
@@ -85,6 +97,8 @@ class Source:
 
     def _class(self, source: SourceClass) -> list[str]:
         module = self.modules[source.first.path]
+        if module.call is self.root and self.is_sequence:
+            return self._sequence(source)
         lines = [f"class {source.name}(nn.Module):"]
         body = source.constructor()
         is_root = module.call is self.root
@@ -95,6 +109,20 @@ class Source:
         if body[1:] != ["        super().__init__()"]:
             lines += [*body, ""]
         return lines + method
+
+    def _sequence(self, source: SourceClass) -> list[str]:
+        """The class of a module that is a sequence."""
+        items = [
+            source.text(line.construct, places)
+            for places in [itertools.count()]
+            for line in source.first.lines if line.construct is not None
+        ]  # fmt: skip
+        call = f"super().__init__({', '.join(items)})"
+        head = [
+            f"class {source.name}(nn.Sequential):",
+            "    def __init__(self) -> None:",
+        ]
+        return [*head, *format_statement(call, 8)]
 
     def _root_method(self, module: Module) -> list[str]:
         """`forward` of the whole module."""
