@@ -39,7 +39,7 @@ def read_segment_reduce(
     places = ops.arange(0, ops.dim(x, axis=0))
     segments = ops.searchsorted(ends, cast_to(places, ends.dtype), right=True)
     kind = "sum" if reduce == "mean" else reduce
-    y = ops.segment_reduce(x, segments, ops.shape_of(ends), reduction=kind)
+    y = ops.segment_reduce(x, segments, ops.dim(ends, axis=0), reduction=kind)
     start = number(_EMPTY[reduce] if initial is None else initial, x.dtype)
     y = _COMBINE[reduce](y, start)
     if reduce == "mean":
@@ -80,10 +80,10 @@ def read_embedding_bag(
     rows = ops.gather(table, indices, 0)
     if per_sample_weights is not None:
         rows = rows * ops.expand_dims(per_sample_weights, [1])
-    y = ops.segment_reduce(rows, bags, ops.shape_of(offsets),
+    y = ops.segment_reduce(rows, bags, ops.dim(offsets, axis=0),
                            reduction="max" if mode == _MAX else "sum")  # fmt: skip
     ones = ops.ones_like(cast_to(bags, table.dtype))
-    counts = ops.segment_reduce(ones, bags, ops.shape_of(offsets))
+    counts = ops.segment_reduce(ones, bags, ops.dim(offsets, axis=0))
     counts = ops.expand_dims(counts, [1])
     zero, one = number(0, table.dtype), number(1, table.dtype)
     if mode == _MEAN:
