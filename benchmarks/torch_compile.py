@@ -3,9 +3,11 @@
     python benchmarks/torch_compile.py [--models a,b] [--variants a,b] [--rounds N]
 
 The forward pass of ResNet-50, BERT-base, GPT-2 and ViT-B with random weights, batch 1,
-in `torch.no_grad()`. Each round runs all variants once, in turn, so that other
-load on the machine affects all; times are medians over the rounds. `frozen` variants
-have the weights as constants; inductor is shown with its own option for that too.
+in `torch.no_grad()`. Each round runs all variants, one after another, so that other
+load on the machine affects all; times are medians over the rounds. Of two calls of a
+variant the second is timed: threads of the variant before may still wait for work during
+the first. `frozen` variants have the weights as constants; inductor is shown with its own
+option for that too.
 """
 
 from __future__ import annotations
@@ -97,6 +99,7 @@ def measure(model: str, variants: list[str], rounds: int) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(rounds):
         for name, call in calls.items():
+            call(feed)  # until the threads of the variant before have come to rest
             start = time.perf_counter()
             call(feed)
             times[name].append(time.perf_counter() - start)

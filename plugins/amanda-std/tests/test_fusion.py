@@ -81,9 +81,26 @@ def test_formulas(run, function, expected, left):
     np.testing.assert_allclose(run(graph, x)[0], wanted, rtol=2e-5, atol=2e-5)
 
 
+def gelu_by_tanh(x, cube, factor=0.044715):
+    return 0.5 * x * (1 + ops.tanh((2 / np.pi) ** 0.5 * (x + factor * cube)))
+
+
+@pytest.mark.parametrize("cube", [lambda x: x**3.0, lambda x: x * x * x])
+def test_gelu_by_tanh(run, cube):
+    graph, kinds = fused(lambda x: gelu_by_tanh(x, cube(x)))
+    assert kinds == ["gelu"]
+    x = random(3, 4)
+    inner = (2 / np.pi) ** 0.5 * (x + 0.044715 * x.astype("float64") ** 3)
+    wanted = 0.5 * x * (1 + np.tanh(inner))
+    np.testing.assert_allclose(run(graph, x)[0], wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "function",
     [
+        lambda x: gelu_by_tanh(x, x**3.0, 0.05),
+        lambda x: gelu_by_tanh(x, x**2.0),
+        lambda x: gelu_by_tanh(x, x * x),
         lambda x: x * 0.51 * (ops.erf(x * ROOT) + 1),
         lambda x: x * 0.5 * (ops.erf(x * 0.7) + 1),
         lambda x: x * 0.5 * (ops.erf(x * ROOT) + 2),

@@ -195,3 +195,33 @@ def test_frozen_weights_are_constants_until_they_are_written(monkeypatch):
         assert inputs == [1, 1]
     compiled(x).sum().backward()  # parameters that get gradients are inputs
     assert inputs[2] == 3
+
+
+def test_layers_are_one_op_each(monkeypatch):
+    graphs = []
+    compile_graph = amanda.compile
+
+    def recording_compile(graph, *args, **kwargs):
+        compiled = compile_graph(graph, *args, **kwargs)
+        graphs.append([row.type for row in compiled.executable.report().implementations])
+        return compiled
+
+    monkeypatch.setattr(amanda, "compile", recording_compile)
+    layers = [
+        torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3), torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(), torch.nn.Linear(27, 8), torch.nn.GELU("tanh"),
+        torch.nn.LayerNorm(8),
+    ]  # fmt: skip
+    model = torch.nn.Sequential(*layers).eval()
+    x = torch.randn(2, 2, 8, 8)
+    with torch.no_grad():
+        for freeze in (False, True):
+            found = compile_function(model, "torch", freeze=freeze)(x)
+            torch.testing.assert_close(found, model(x))
+    ops = ["conv", "batch_norm", "max_pool", "linear", "gelu", "layer_norm"]
+    moves = {"reshape", "transpose"}
+    weights_as_inputs, frozen = (
+        [op for op in graph if op not in moves] for graph in graphs
+    )
+    assert sorted(weights_as_inputs) == sorted(ops)
+    assert sorted(frozen) == sorted({*ops} - {"batch_norm"})

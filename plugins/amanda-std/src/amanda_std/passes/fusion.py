@@ -155,6 +155,40 @@ def _gelu(a: Any, b: Any) -> Any:
     raise Decline("it is no GELU")
 
 
+def _gelu_by_tanh(a: Any, b: Any) -> Any:
+    """x * 0.5 * (1 + tanh((x + x**3 * 0.044715) * sqrt(2 / pi)))."""
+    product = _product(a, b)
+    if _is_near(product.number, 0.5):
+        for x, rest in _pairs(product.values):
+            for term, one in _plus_number(rest):
+                argument = _argument(term, "tanh")
+                if _is_near(one, 1.0) and _is_cubic_of_gelu(argument, x):
+                    return ops.gelu(x, approximate=True)
+    raise Decline("it is no GELU by tanh")
+
+
+def _is_cubic_of_gelu(value: Any, x: Any) -> bool:
+    """Whether a value is (x + x**3 * 0.044715) * sqrt(2 / pi)."""
+    product = _product(*([] if value is None else [value]))
+    if not _is_near(product.number, math.sqrt(2 / math.pi)) or len(product.values) != 1:
+        return False
+    op = _made_by(product.values[0], "add")
+    for term, rest in _pairs(tuple(_operands(op))) if op is not None else ():
+        cubic = _product(rest)
+        if _same(term, x) and _is_near(cubic.number, 0.044715):
+            return _is_cube(cubic.values, x)
+    return False
+
+
+def _is_cube(values: tuple[Any, ...], x: Any) -> bool:
+    """Whether the product of these is x**3."""
+    power = _made_by(values[0], "pow") if len(values) == 1 else None
+    if power is not None:
+        base, exponent = _operands(power)
+        return _same(base, x) and _number(exponent) == 3.0
+    return len(values) == 3 and all(_same(value, x) for value in values)
+
+
 def _argument(value: Any, type: str) -> Any:
     """The operand of the op of this type that computes a value, or None."""
     op = _made_by(value, type)
@@ -357,7 +391,7 @@ def _product_of_rows(x: Any, *_: Any, **_attrs: Any) -> Any:
 
 
 _RULES: dict[str, tuple[Callable[..., Any], ...]] = {
-    "multiply": (_gelu, _hard_sigmoid_product, _hard_swish),
+    "multiply": (_gelu, _gelu_by_tanh, _hard_sigmoid_product, _hard_swish),
     "divide": (_hard_sigmoid_quotient,),
     "add": (_layer_norm,),
     "conv": (_padded_conv,),

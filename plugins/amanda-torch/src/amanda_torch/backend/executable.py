@@ -24,6 +24,7 @@ from amanda_std.backends import (
     use_kernels,
 )
 from amanda_torch.backend.arrays import to_numpy, to_tensor
+from amanda_torch.backend.fusion import fuse_layers
 from amanda_torch.backend.kernels import ARRAYS, stays_whole
 from amanda_torch.backend.steps import TorchSteps
 
@@ -122,6 +123,7 @@ def prepare_graph(graph: Graph) -> Graph:
     typed = graph.clone()
     infer(typed)
     passes.fuse(typed)
+    fuse_layers(typed)
     lower(typed, _is_supported)
     for improve in (passes.fold, passes.share, passes.drop):
         improve(typed)

@@ -137,6 +137,7 @@ class CompiledPart:
             memo: dict[Any, Any] = {}
             graph = graph.clone(memo=memo)
             freeze(graph, {memo[p]: args[i] for p, i in self._frozen.items()})
+            amanda.improve(graph, "optimize_for_inference")
         seed = torch.initial_seed() if self._draws else None
         return amanda.compile(graph, options.backend, seed=seed, **options.others)
 

@@ -31,6 +31,15 @@ from amanda_torch.reader import read_program
 _KEPT: Final = ("val", "stack_trace")
 """The metadata of nodes that programs need."""
 
+_ONE_RESULT: Final = {
+    torch.ops.aten.native_layer_norm.default: (torch.ops.aten.layer_norm.default, 5),
+    torch.ops.aten.max_pool2d_with_indices.default: (
+        torch.ops.aten.max_pool2d.default, 6,
+    ),
+}  # fmt: skip
+"""For ops of several results, the op of the first alone, and how many arguments it has.
+AOTAutograd has the former in graphs that need no gradient, too."""
+
 __all__ = ["copy_module", "is_symbolic", "output_node", "read_module"]
 
 
@@ -56,6 +65,7 @@ def read_module(module: Any, results: Iterable[Any]) -> Graph:
 
     made = _copy_for_results(module, results)
     read_sizes_from_tensors(made)
+    use_ops_with_one_result(made)
     made.graph.eliminate_dead_code()
     constants = _lift_constants(made)
     for node in made.graph.find_nodes(op="placeholder"):
@@ -109,6 +119,21 @@ def read_sizes_from_tensors(module: Any) -> None:
             )
         size.meta["val"] = node.meta["val"]
         node.replace_all_uses_with(size)
+
+
+def use_ops_with_one_result(module: Any) -> None:
+    """Replace ops of which only the first of several results is used."""
+    for node in list(module.graph.nodes):
+        replacement = _ONE_RESULT.get(node.target) if node.users else None
+        users = list(node.users)
+        if replacement is None or any(user.args[1] != 0 for user in users):
+            continue
+        target, count = replacement
+        with module.graph.inserting_after(node):
+            made = module.graph.call_function(target, node.args[:count], node.kwargs)
+        made.meta = {**node.meta, "val": users[0].meta["val"]}
+        for user in users:
+            user.replace_all_uses_with(made)
 
 
 def _lift_constants(module: Any) -> dict[str, Any]:
