@@ -1,13 +1,14 @@
 """`torch.compile(backend="amanda")` compared with eager PyTorch and with inductor.
 
-    python benchmarks/torch_compile.py [--models a,b] [--variants a,b] [--rounds N]
+    python benchmarks/torch_compile.py [--models A,B] [--variants "A;B"] [--train]
 
 The forward pass of ResNet-50, BERT-base, GPT-2 and ViT-B with random weights, batch 1,
 in `torch.no_grad()`. Each round runs all variants, one after another, so that other
 load on the machine affects all; times are medians over the rounds. Of two calls of a
-variant the second is timed: threads of the variant before may still wait for work during
-the first. `frozen` variants have the weights as constants; inductor is shown with its own
-option for that too.
+variant the second is timed: threads of the variant before may still wait for work
+during the first. `frozen` variants have the weights as constants; inductor is shown with
+its own option for that too. With `--train` it is 20 steps of SGD of a small ViT and
+GPT-2: the time of a step, and the largest difference of a loss from that of eager.
 """
 
 from __future__ import annotations
@@ -106,6 +107,75 @@ def measure(model: str, variants: list[str], rounds: int) -> dict[str, float]:
     return {name: statistics.median(each) for name, each in times.items()}
 
 
+def build_small_vit() -> Case:
+    from transformers import ViTConfig, ViTForImageClassification
+
+    config = ViTConfig(
+        hidden_size=192, num_hidden_layers=6, num_attention_heads=3,
+        intermediate_size=768, image_size=64, patch_size=8, num_labels=10,
+    )  # fmt: skip
+    return ViTForImageClassification(config), torch.randn(8, 3, 64, 64)
+
+
+def build_small_gpt2() -> Case:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        n_embd=256, n_layer=6, n_head=4, vocab_size=4000, use_cache=False,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+    )  # fmt: skip
+    return GPT2LMHeadModel(config), torch.randint(0, 4000, (4, 64))
+
+
+TRAINED: dict[str, Callable[[], Case]] = {
+    "small ViT": build_small_vit,
+    "small GPT-2": build_small_gpt2,
+}
+STEPS = 20
+
+
+def measure_training(model: str, variants: list[str]) -> dict[str, float]:
+    """Seconds of a step of SGD, by variant; steps take turns."""
+    torch.compiler.reset()
+    steps = {}
+    for name in variants:
+        torch.manual_seed(0)
+        module, feed = TRAINED[model]()
+        steps[name] = make_step(module.train(), feed, VARIANTS[name])
+    losses: dict[str, list[float]] = {name: [] for name in variants}
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(STEPS):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            losses[name].append(step())
+            times[name].append(time.perf_counter() - start)
+    for name, found in losses.items():
+        rows = zip(found, losses[variants[0]], strict=True)
+        apart = max(abs(a - b) for a, b in rows)
+        print(f"  {name}: loss {found[0]:.5f} to {found[-1]:.5f}, apart {apart:.1e}")
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def make_step(
+    module: torch.nn.Module, feed: Any, arguments: dict[str, Any] | None
+) -> Callable[[], float]:
+    """A function that trains for one step, and returns the loss."""
+    call = compile_variant(module, arguments)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+
+    def step() -> float:
+        optimizer.zero_grad()
+        logits = first_tensor(call(feed))
+        loss = torch.nn.functional.cross_entropy(
+            logits.flatten(0, -2), torch.arange(logits[..., 0].numel()) % 10
+        )
+        loss.backward()
+        optimizer.step()
+        return float(loss.detach())
+
+    return step
+
+
 def first_tensor(result: Any) -> Any:
     """The logits, or the hidden states, of a model of transformers."""
     return result[0] if not isinstance(result, torch.Tensor) else result
@@ -113,22 +183,33 @@ def first_tensor(result: Any) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--variants", default=";".join(VARIANTS), help="split by ;")
+    parser.add_argument("--train", action="store_true")
+    parser.add_argument("--models", help="split by commas")
+    parser.add_argument("--variants", help="split by semicolons")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
-    variants = given.variants.split(";")
     torch._dynamo.config.recompile_limit = 2 * len(VARIANTS)
-    for model in given.models.split(","):
+    known = [name for name in VARIANTS if not (given.train and "frozen" in name)]
+    variants = given.variants.split(";") if given.variants else known
+    models = (
+        given.models.split(",") if given.models else TRAINED if given.train else MODELS
+    )
+    for model in models:
         print(model)
-        with torch.no_grad():
-            found = measure(model, variants, given.rounds)
-        for name, seconds in found.items():
-            ratios = [
-                f"{seconds / found[other]:.2f} of {other}"
-                for other in ("eager", "inductor") if other in found
-            ]  # fmt: skip
-            print(f"  {name:20} {seconds * 1e3:8.1f} ms  {', '.join(ratios)}")
+        if given.train:
+            show(measure_training(model, variants))
+        else:
+            with torch.no_grad():
+                show(measure(model, variants, given.rounds))
+
+
+def show(found: dict[str, float]) -> None:
+    for name, seconds in found.items():
+        ratios = [
+            f"{seconds / found[other]:.2f} of {other}"
+            for other in ("eager", "inductor") if other in found
+        ]  # fmt: skip
+        print(f"  {name:20} {seconds * 1e3:8.1f} ms  {', '.join(ratios)}", flush=True)
 
 
 if __name__ == "__main__":

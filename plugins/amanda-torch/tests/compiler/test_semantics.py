@@ -203,7 +203,8 @@ def test_layers_are_one_op_each(monkeypatch):
 
     def recording_compile(graph, *args, **kwargs):
         compiled = compile_graph(graph, *args, **kwargs)
-        graphs.append([row.type for row in compiled.executable.report().implementations])
+        rows = compiled.executable.report().implementations
+        graphs.append([row.type for row in rows])
         return compiled
 
     monkeypatch.setattr(amanda, "compile", recording_compile)
