@@ -6,8 +6,8 @@ The forward pass of ResNet-50, BERT-base, GPT-2 and ViT-B with random weights, b
 in `torch.no_grad()`. Each round runs all variants, one after another, so that other
 load on the machine affects all; times are medians over the rounds. Of two calls of a
 variant the second is timed: threads of the variant before may still wait for work
-during the first. `frozen` variants have the weights as constants; inductor is shown with
-its own option for that too. With `--train` it is 20 steps of SGD of a small ViT and
+during the first. `frozen` variants have the weights as constants; inductor is shown
+with its own option for that too. With `--train` it is 20 steps of SGD of a small ViT and
 GPT-2: the time of a step, and the largest difference of a loss from that of eager.
 """
 
