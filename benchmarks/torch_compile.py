@@ -7,8 +7,8 @@ in `torch.no_grad()`. Each round runs all variants, one after another, so that o
 load on the machine affects all; times are medians over the rounds. Of two calls of a
 variant the second is timed: threads of the variant before may still wait for work
 during the first. `frozen` variants have the weights as constants; inductor is shown
-with its own option for that too. With `--train` it is 20 steps of SGD of a small ViT and
-GPT-2: the time of a step, and the largest difference of a loss from that of eager.
+with its own option for that too. With `--train` it is 20 steps of SGD of a small ViT
+and GPT-2: the time of a step, and how far its losses are from those of eager.
 """
 
 from __future__ import annotations

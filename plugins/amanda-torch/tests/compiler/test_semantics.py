@@ -97,6 +97,26 @@ def test_gradients_through_a_detached_part(backend):
     torch.testing.assert_close(found, torch.autograd.grad(detach_a_part(x).sum(), x))
 
 
+@pytest.mark.parametrize("masked", ["causal", "mask", "no mask"])
+def test_gradients_of_attention(masked):
+    def attend(q, k, v, mask):
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, mask, is_causal=masked == "causal"
+        )
+
+    arguments = [torch.randn(2, 3, 5, 4, requires_grad=True) for _ in range(3)]
+    mask = torch.randn(5, 5) if masked == "mask" else None
+    weights = torch.randn(2, 3, 5, 4)
+    compiled = compile_function(attend, BACKENDS[-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AmandaWarning)
+        found, expected = (
+            torch.autograd.grad((f(*arguments, mask) * weights).sum(), arguments)
+            for f in (compiled, attend)
+        )
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
 def test_batch_normalization_updates_its_buffers():
     models = [torch.nn.BatchNorm1d(3) for _ in range(2)]
     calls = compile_function(models[0], "torch"), models[1]

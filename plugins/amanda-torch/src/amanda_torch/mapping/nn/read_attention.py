@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from amanda_std import ops
-from amanda_std.mappings import expect, rank_of
+from amanda_std.mappings import cast_to, expect, rank_of
 from amanda_torch.mapping.calls import torch_functions
 from amanda_torch.mapping.type_promotion import number
 
@@ -32,13 +32,17 @@ def read_attention(
 
 
 def _scores(q: Any, k: Any, mask: Any, scale: float | None) -> Any:
-    depth = q.type.shape.dims[-1]
-    expect(isinstance(depth, int), "the depth of the heads is not static")
-    factor = depth**-0.5 if scale is None else scale
-    scores = ops.matmul(q * number(factor, q.dtype), ops.swap_last(k))
+    scores = ops.matmul(q * _factor(q, scale), ops.swap_last(k))
     if mask is not None and mask.dtype.kind == "bool":
         return ops.where(mask, scores, number(float("-inf"), scores.dtype))
     return scores if mask is None else scores + mask
+
+
+def _factor(q: Any, scale: float | None) -> Any:
+    """What products of queries and keys are multiplied by."""
+    depth = q.type.shape.dims[-1]
+    expect(isinstance(depth, int), "the depth of the heads is not static")
+    return number(depth**-0.5 if scale is None else scale, q.dtype)
 
 
 def _causal_mask(q: Any, k: Any) -> Any:
@@ -64,9 +68,31 @@ def read_fused_attention(q: Any, k: Any, v: Any, dropout_p: float = 0.0,
     return y, ops.logsumexp(scores, [rank_of(scores) - 1])
 
 
+def read_gradients_of_fused_attention(
+    g: Any, q: Any, k: Any, v: Any, y: Any, logsumexp: Any, dropout_p: float,
+    is_causal: bool, *, attn_mask: Any = None, scale: float | None = None,
+) -> Any:  # fmt: skip
+    """The gradients of q, k and v; `logsumexp` is the second result of the forward."""
+    expect(not dropout_p, "the weights that were dropped are not known")
+    mask = _causal_mask(q, k) if is_causal else attn_mask
+    scores = cast_to(_scores(q, k, mask, scale), logsumexp.dtype)
+    last = rank_of(scores) - 1
+    weights = cast_to(ops.exp(scores - ops.expand_dims(logsumexp, [last])), q.dtype)
+    mean = ops.sum(g * y, [last], keepdims=True)
+    slope = weights * (ops.matmul(g, ops.swap_last(v)) - mean) * _factor(q, scale)
+    return (
+        ops.matmul(slope, k),
+        ops.matmul(ops.swap_last(slope), q),
+        ops.matmul(ops.swap_last(weights), g),
+    )
+
+
 READ = torch_functions(
     {
         "scaled_dot_product_attention": read_attention,
         "_scaled_dot_product_flash_attention_for_cpu": read_fused_attention,
+        "_scaled_dot_product_flash_attention_for_cpu_backward": (
+            read_gradients_of_fused_attention
+        ),
     }
 )
