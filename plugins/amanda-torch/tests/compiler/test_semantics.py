@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 import amanda
-from amanda.errors import AmandaWarning
+from amanda.errors import AmandaWarning, BackendError
 
 torch = pytest.importorskip("torch")
 
@@ -215,6 +215,41 @@ def test_frozen_weights_are_constants_until_they_are_written(monkeypatch):
         assert inputs == [1, 1]
     compiled(x).sum().backward()  # parameters that get gradients are inputs
     assert inputs[2] == 3
+
+
+def test_without_a_backend_it_is_the_fastest_that_supports_the_graph(monkeypatch):
+    tried = []
+    compile_graph = amanda.compile
+
+    def recording_compile(graph, backend, **kwargs):
+        tried.append(backend)
+        if backend == "onnxruntime":
+            raise BackendError("an op is not supported")
+        return compile_graph(graph, backend, **kwargs)
+
+    monkeypatch.setattr(amanda, "compile", recording_compile)
+    model, x = torch.nn.Linear(4, 4), torch.randn(3, 4)
+    with torch.no_grad():
+        for options in (None, {"freeze": True}):
+            torch.compiler.reset()
+            compiled = torch.compile(model, backend="amanda", options=options)
+            for _ in range(2):
+                torch.testing.assert_close(compiled(x), model(x))
+    fast = ["onnxruntime"] * bool(importlib.util.find_spec("amanda_onnxruntime"))
+    assert tried == ["torch", *fast, "torch"]
+
+
+def test_a_graph_that_the_backend_refuses_is_run_by_pytorch(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise BackendError("an op is not supported")
+
+    monkeypatch.setattr(amanda, "compile", refuse)
+    model, x = torch.nn.Linear(4, 4), torch.randn(3, 4)
+    compiled = compile_function(model, "torch")
+    with pytest.warns(AmandaWarning, match="an op is not supported"):
+        found = compiled(x)
+    torch.testing.assert_close(found, model(x))
+    torch.testing.assert_close(compiled(x), model(x))  # without a further warning
 
 
 def test_layers_are_one_op_each(monkeypatch):

@@ -81,27 +81,28 @@ class CompiledPart:
         self._fed = [i for i in places if i not in frozen]
         self._weights: dict[int, FrozenWeight] = {}
         self._compiled: Any = None
-        self._is_supported = True
+        self._backends = [*options.backends(bool(self._frozen))]
         self._draws = any(map(draws_random_numbers, module.graph.nodes))
-        self._shares_tensors = options.backend.partition(":")[0] == "torch"
         self._plan = ResultPlan(module)
 
     def __call__(self, *args: Any) -> list[Any]:
         with torch.no_grad():
-            if self._compiled is None and self._is_supported:
+            if self._compiled is None:
                 return self._call_first(args)
-            if not self._is_supported:
-                return list(self._module(*args))
             return self._plan.in_order(self._compute(args), args)
 
     def _call_first(self, args: Sequence[Any]) -> list[Any]:
-        try:
-            return self._plan.in_order(self._compute(args), args)
-        except AmandaError as error:
-            text = f"PyTorch runs a graph that the backend cannot run: {error}"
-            warnings.warn(AmandaWarning(text), stacklevel=2)
-            self._is_supported = False
-            return list(self._module(*args))
+        """Run on the first of the backends that supports the graph, or by PyTorch."""
+        while self._backends:
+            try:
+                return self._plan.in_order(self._compute(args), args)
+            except AmandaError as error:
+                self._compiled = None
+                if len(self._backends) == 1:
+                    text = f"PyTorch runs a graph that the backend cannot run: {error}"
+                    warnings.warn(AmandaWarning(text), stacklevel=2)
+                del self._backends[0]
+        return list(self._module(*args))
 
     def _compute(self, args: Sequence[Any]) -> list[Any]:
         """The results that Amanda computes."""
@@ -122,7 +123,8 @@ class CompiledPart:
         if not isinstance(value, torch.Tensor):
             return np.asarray(value)
         value = value.detach()
-        return value if self._shares_tensors else to_numpy(value)
+        shares_tensors = self._backends[0].partition(":")[0] == "torch"
+        return value if shares_tensors else to_numpy(value)
 
     # -- compilation ----------------------------------------------------------------
 
@@ -139,7 +141,7 @@ class CompiledPart:
             freeze(graph, {memo[p]: args[i] for p, i in self._frozen.items()})
             amanda.improve(graph, "optimize_for_inference")
         seed = torch.initial_seed() if self._draws else None
-        return amanda.compile(graph, options.backend, seed=seed, **options.others)
+        return amanda.compile(graph, self._backends[0], seed=seed, **options.others)
 
 
 class FrozenWeight:

@@ -16,7 +16,7 @@ def compile_module(
 ) -> Callable[..., Any]:
     """Compile one graph of a model, for forward and backward.
 
-    `options`: `backend`, by default `torch`; `freeze`; and the options of that backend.
+    `options`: `backend`, by default the fastest; `freeze`; the options of that backend.
     PyTorch runs the ops that have no rule, with a warning that names them."""
     from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
