@@ -6,6 +6,7 @@ refused, and the graph stays as it was.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -103,6 +104,14 @@ HUB = all(find_spec(name) for name in ("amanda_std", "amanda_onnx"))
 def all_places() -> list[Place]:
     plugins = [face for face in PLUGIN_FACES if find_spec(face.partition(".")[0])]
     return list(places(*FACES, *plugins))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_host() -> Iterator[None]:
+    """A host that other modules do not use: some of the calls register plug-ins."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("amanda.host._default", amanda.Host())
+        yield
 
 
 @pytest.mark.parametrize("place", all_places(), ids=lambda place: place.label)
