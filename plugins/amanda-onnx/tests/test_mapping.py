@@ -303,3 +303,19 @@ def test_lenses_hold_their_laws():
             (value,) = lens.draw(Random(seed))
             there = lens.forth(value)
             assert lens.forth(lens.back(there)) == there
+
+
+@amanda.function
+def sorted_rows(x: "float32[m, n]"):  # noqa: F821  names of dims
+    from amanda_std import ops
+
+    return {"values": ops.sort(x, axis=0), "order": ops.argsort(x, descending=True)}
+
+
+def test_sorting_of_as_many_elements_as_there_are():
+    made = onnx.load_from_string(_bytes(amanda.convert(sorted_rows.graph(), "onnx@18")))
+    for rows, columns in ((4, 3), (2, 7)):
+        x = np.random.default_rng(rows).normal(size=(rows, columns)).astype("float32")
+        values, order = ReferenceEvaluator(made).run(None, {"x": x})
+        np.testing.assert_array_equal(values, np.sort(x, 0))
+        np.testing.assert_array_equal(order, np.argsort(-x, 1))

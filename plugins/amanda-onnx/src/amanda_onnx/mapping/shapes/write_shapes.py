@@ -87,6 +87,7 @@ def write_topk(o: Any, x: Any, k: Any, *, axis: int = -1, largest: bool = True) 
 
 
 def _topk(o: Any, x: Any, k: Any, axis: int, *, descending: bool) -> Any:
+    """`k` is a number, a scalar of the graph, or a vector that is built here."""
     if opset_of(o) < 11 and not descending:
         raise Decline("TopK of this opset returns the largest elements only")
     if opset_of(o) < 10:
@@ -94,7 +95,8 @@ def _topk(o: Any, x: Any, k: Any, axis: int, *, descending: bool) -> Any:
             raise Decline("TopK of this opset needs k as an attribute")
         return o.TopK(x, k=k, axis=axis)
     more = {} if descending else {"largest": 0}
-    return o.TopK(x, as_vector(o, k), axis=axis, **more)
+    is_scalar = not isinstance(k, OutputPort) or isinstance(k.type, TensorType)
+    return o.TopK(x, as_vector(o, k) if is_scalar else k, axis=axis, **more)
 
 
 def write_sort(o: Any, x: Any, *, axis: int = -1, descending: bool = False) -> Any:

@@ -227,10 +227,10 @@ def _coefficients(function: Any, low: float, high: float, epsilon: float) -> Any
     """Chebyshev coefficients of a function on an interval, to a precision."""
     from numpy.polynomial.chebyshev import chebinterpolate
 
-    def scaled(t: Any) -> Any:
+    def on_interval(t: Any) -> Any:
         return function(low + (t + 1) * (high - low) / 2)
 
-    found = chebinterpolate(scaled, 48)
+    found = chebinterpolate(on_interval, 48)
     needed = np.nonzero(np.abs(found) > epsilon * np.abs(found).max() / 4)[0]
     return found[: needed[-1] + 1]
 
@@ -299,7 +299,7 @@ def _modified_first(name: str, x: Any) -> Any:
     return ops.where(near, inside * x, far * ops.sign(x))
 
 
-def _unscaled(scaled: Any, x: Any) -> Any:
+def _times_exponential(scaled: Any, x: Any) -> Any:
     """exp(|x|) * scaled, without overflow before the product."""
     half = ops.exp(ops.abs(x) * 0.5)
     return scaled * half * half
@@ -307,8 +307,8 @@ def _unscaled(scaled: Any, x: Any) -> Any:
 
 special.i0e.decomposition(in_float32(lambda x: _modified_first("i0e", x)))
 special.i1e.decomposition(in_float32(lambda x: _modified_first("i1e", x)))
-special.i0.decomposition(in_float32(lambda x: _unscaled(ops.i0e(x), x)))
-special.i1.decomposition(in_float32(lambda x: _unscaled(ops.i1e(x), x)))
+special.i0.decomposition(in_float32(lambda x: _times_exponential(ops.i0e(x), x)))
+special.i1.decomposition(in_float32(lambda x: _times_exponential(ops.i1e(x), x)))
 
 
 def _k_near(order: int) -> Any:
