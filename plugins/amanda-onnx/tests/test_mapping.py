@@ -306,7 +306,7 @@ def test_lenses_hold_their_laws():
 
 
 @amanda.function
-def sorted_rows(x: "float32[m, n]"):  # noqa: F821  names of dims
+def sorted_rows(x: float32[m, n]):  # noqa: F821  names of dims
     from amanda_std import ops
 
     return {"values": ops.sort(x, axis=0), "order": ops.argsort(x, descending=True)}
