@@ -111,19 +111,6 @@ def check_training(name, backend):
     assert ours == pytest.approx(theirs, abs=1e-4)
 
 
-class Airy(torch.nn.Module):
-    def forward(self, x):
-        return x + torch.special.airy_ai(x.detach())
-
-
-def test_a_graph_that_is_not_supported_is_named_and_run_by_pytorch():
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4), Airy())
-    x = torch.randn(1, 4)
-    with pytest.warns(AmandaWarning, match="special_airy_ai"):
-        found = losses(compile_model(copy.deepcopy(model), "torch"), x, torch.zeros(4))
-    assert found == pytest.approx(losses(model, x, torch.zeros(4)), abs=1e-4)
-
-
 def test_the_backend_is_a_name():
     from amanda_torch.compiler import compile_module
 
