@@ -292,3 +292,37 @@ def test_a_command_line_without_torch_and_a_process_without_amanda(
     found = torch.load(tmp_path / "out.pt")
     expected = program.module()(*case.args, **case.kwargs)
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+class Nested(nn.Sequential):
+    """Sequences in a sequence, and a list of weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        inner = nn.Sequential(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()))
+        self.add_module("0", inner)
+        self.add_module("1", nn.Sequential(nn.ReLU(), nn.Conv2d(4, 2, 1)))
+        self.scales = nn.ParameterList([nn.Parameter(torch.randn(())) for _ in "ab"])
+
+    def forward(self, x: Any) -> Any:
+        x = self[1](self[0](x))
+        return torch.maximum(x * self.scales[0], x * self.scales[1])
+
+
+@pytest.mark.parametrize("model", [Nested, ResidualNet])
+def test_a_model_of_onnx(model: Any, tmp_path: Path) -> None:
+    """Its modules follow from the names of weights: no op records where it is."""
+    pytest.importorskip("amanda_onnx")
+    torch.manual_seed(0)
+    module, x = model().eval(), torch.randn(2, 3, 16, 16)
+    amanda.save(
+        amanda.convert(amanda.load(torch.export.export(module, (x,))), "onnx@18"),
+        tmp_path / "m.onnx",
+    )
+    graph = amanda.convert(amanda.load(tmp_path / "m.onnx"), "torch@2.13")
+    amanda.save(graph, tmp_path / "written.py")
+    found = load(tmp_path / "written.py")
+    torch.testing.assert_close(found(x), module(x))
+    names = {name for name in found.state_dict() if not name.startswith("constant")}
+    assert names <= module.state_dict().keys()
+    assert len(names) >= 4

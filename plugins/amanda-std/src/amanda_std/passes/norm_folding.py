@@ -157,8 +157,19 @@ def _scaled_layer(layer: Op, factor: Any, offset: Any, as_bias: Any = None) -> A
     else:
         b = offset if as_bias is None else as_bias
     if "kernel_layout" in attrs:
-        return operation_of(layer)(x, w, b, **attrs)
+        return _with_names(operation_of(layer)(x, w, b, **attrs), layer)
     return ops.matmul(x, w) if b is None else ops.linear(x, w, b)
+
+
+def _with_names(result: Any, layer: Op) -> Any:
+    """The result of a layer, whose new weights get the names of those it replaces."""
+    for port, before in zip(result.port.op.inputs[1:], layer.inputs[1:], strict=False):
+        if port is None or before is None or port.op.name or not before.op.name:
+            continue
+        if port.op.is_constant and len(before.users) == 1:
+            name, before.op.name = before.op.name, None
+            port.op.name = name
+    return result
 
 
 def _scaled_weights(w: Any, factor: Any, attrs: dict[str, Any]) -> Tensor:

@@ -111,10 +111,34 @@ class Module:
                 yield Line("", construct, before=f'{owner}.add_module("{name}", ')
             else:
                 yield Line(target, construct)
+        elif all(isinstance(n, Weight) and k.isdecimal() for k, n in node.items()):
+            items = ", ".join(_new_weight(node[key]) for key in sorted(node, key=int))
+            yield Line("", text=f"{target}nn.ParameterList([{items}])")
         else:
-            yield Line("", text=f"{target}nn.Module()")
-            for key, inner in node.items():
-                yield from self._member_lines(f"{owner}.{name}", key, inner)
+            yield from self._container_lines(owner, name, node)
+
+    def _container_lines(
+        self, owner: str, name: str, node: Mapping[str, Any]
+    ) -> Iterator[Line]:
+        """A module that has others and is not called itself."""
+        is_list = all(key.isdecimal() for key in node)
+        size = 1 + max(map(int, node)) if is_list else 0
+        items = f"nn.Module() for _ in range({size})"
+        new = f"nn.ModuleList([{items}])" if is_list else "nn.Module()"
+        if name.isdecimal():
+            place = f'{owner}.get_submodule("{name}")'
+            yield Line("", text=f'{owner}.add_module("{name}", {new})')
+        else:
+            place = f"{owner}.{name}"
+            yield Line("", text=f"{place} = {new}")
+        for key, inner in node.items():
+            if not is_list:
+                yield from self._member_lines(place, key, inner)
+            elif isinstance(inner, Call) or _is_list(inner):
+                yield Line(f"{place}[{key}] = ", self._node_construct(inner))
+            else:
+                for last, each in inner.items():
+                    yield from self._member_lines(f"{place}[{key}]", last, each)
 
     def _node_construct(self, node: Any) -> Construct:
         if isinstance(node, Call):
@@ -334,17 +358,24 @@ def _list(name: str, items: Mapping[int, Construct]) -> Construct:
 
 def _weight_line(owner: str, name: str, weight: Weight) -> Line:
     """A parameter or buffer whose value is loaded."""
+    new = _new_weight(weight)
+    if weight.kind == "parameter":
+        return Line("", text=f"{owner}.{name} = {new}")
+    return Line("", text=f'{owner}.register_buffer("{name}", {new})')
+
+
+def _new_weight(weight: Weight) -> str:
+    """A parameter, or the tensor of a buffer, without its values."""
     tensor = weight.tensor
     shape = [] if tensor is None else list(tensor.shape)
     dtype = "float32" if tensor is None else str(tensor.dtype)
     kind = "" if dtype == "float32" else f", dtype=torch.{dtype}"
     sizes = ", ".join(map(str, shape)) if shape else "()"
     empty = f"torch.empty({sizes}{kind})"
-    if weight.kind == "parameter":
-        is_float = tensor is None or tensor.dtype.kind in ("float", "complex")
-        grad = "" if is_float else ", requires_grad=False"
-        return Line("", text=f"{owner}.{name} = nn.Parameter({empty}{grad})")
-    return Line("", text=f'{owner}.register_buffer("{name}", {empty})')
+    if weight.kind != "parameter":
+        return empty
+    is_float = tensor is None or tensor.dtype.kind in ("float", "complex")
+    return f"nn.Parameter({empty}{'' if is_float else ', requires_grad=False'})"
 
 
 def _hint(call: Call) -> str:
