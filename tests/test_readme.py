@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,10 +15,12 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
-NEEDED = ("amanda_std", "amanda_onnx", "amanda_onnxruntime", "amanda_jax")
+NEEDED = (
+    "amanda_std", "amanda_onnx", "amanda_onnxruntime", "amanda_jax", "amanda_torch",
+)  # fmt: skip
 needs_plugins = pytest.mark.skipif(
     any(find_spec(name) is None for name in NEEDED),
-    reason="the plug-ins for the main job are not installed",
+    reason="the plug-ins that the commands of the README use are not installed",
 )
 
 
@@ -33,7 +36,7 @@ def test_the_example_is_as_short_as_it_says() -> None:
 def commands(model: str) -> list[list[str]]:
     """The command lines of the README that are about one file."""
     lines = re.findall(r"^    \$ amanda (.+)$", README, flags=re.MULTILINE)
-    return [line.split() for line in lines if f" {model}" in line]
+    return [shlex.split(line, comments=True) for line in lines if f" {model}" in line]
 
 
 def amanda(folder: Path, *arguments: str) -> str:
@@ -57,10 +60,13 @@ def test_the_commands_of_the_readme_on_a_model(tmp_path: Path) -> None:
     model = ROOT / "examples" / "digits" / "digits.onnx"
     shutil.copy(model, tmp_path / "model.onnx")
     found = [each for each in commands("model.onnx") if "saved_model" not in each]
-    assert [arguments[0] for arguments in found] == ["check", "convert", "compare"]
+    verbs = ["check", "convert", "convert", "convert", "compare"]
+    assert [arguments[0] for arguments in found] == verbs
     for arguments in found:
         assert amanda(tmp_path, *arguments)
     assert "amanda/onnx/13" in amanda(tmp_path, "info", "older.onnx")
+    assert "amanda/torch/" in amanda(tmp_path, "info", "model.pt2")
+    assert "nn.Module" in (tmp_path / "model.py").read_text(encoding="utf-8")
 
 
 def example(name: str, folder: Path) -> str:
