@@ -49,6 +49,88 @@ def test_an_exported_program() -> None:
         amanda.load(program, args=[torch.zeros(4, 3)])
 
 
+class Memory(torch.nn.Module):
+    """Tied weights, views of one storage, an empty buffer, bfloat16, a counter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(3, 3)
+        self.second = torch.nn.Linear(3, 3, bias=False)
+        self.second.weight = self.first.weight
+        both = torch.arange(12.0).reshape(4, 3)
+        self.register_buffer("both", both)
+        self.register_buffer("rows", both[1:])
+        self.register_buffer("columns", both.t())
+        self.register_buffer("empty", torch.zeros(0, 3))
+        self.register_buffer("scale", torch.tensor([1.5], dtype=torch.bfloat16))
+        self.register_buffer("count", torch.zeros(()))
+        self.limit = torch.tensor([2.0, 3.0, 5.0])
+
+    def forward(self, x: Any) -> Any:
+        self.count.add_(1)
+        y = self.second(self.first(x)) @ self.columns[:, 1:] @ self.rows
+        return torch.cat([y * self.scale, self.empty]) + self.limit
+
+
+def live_values(graph: Any) -> dict[str, Any]:
+    weights = [op for op in graph if op.type == "get_attr"]
+    return {op.attrs["target"]: op.attrs["x-value"] for op in weights}
+
+
+def test_a_live_program_is_that_of_its_file(tmp_path: Path) -> None:
+    program = torch.export.export(Memory(), (torch.randn(2, 3),))
+    torch.export.save(program, tmp_path / "saved.pt2")
+    live, read = amanda.load(program), amanda.load(tmp_path / "saved.pt2")
+    models = []
+    for name, graph in (("live", live), ("read", read)):
+        amanda.save(graph, tmp_path / f"{name}.pt2")
+        with zipfile.ZipFile(tmp_path / f"{name}.pt2") as archive:
+            [model] = [n for n in archive.namelist() if n.endswith("models/model.json")]
+            models.append(archive.read(model))
+        found = torch.export.load(tmp_path / f"{name}.pt2")
+        for key, value in program.state_dict.items():
+            torch.testing.assert_close(found.state_dict[key], value)
+            assert found.state_dict[key].stride() == value.stride()
+    assert models[0] == models[1]
+    expected = live_values(read)
+    for key, value in live_values(live).items():
+        assert value.same_content(expected[key]), key
+
+
+def test_weights_of_live_programs_are_not_copied() -> None:
+    program = torch.export.export(Memory(), (torch.randn(2, 3),))
+    values = live_values(amanda.load(program))
+    memory = program.state_dict["first.weight"].detach().numpy()
+    assert np.shares_memory(values["first.weight"].numpy(), memory)
+    assert values["first.weight"] is values["second.weight"]
+    program = torch.export.export(torch.nn.BatchNorm1d(3).eval(), (torch.ones(2, 3),))
+    mean = live_values(amanda.load(program))["running_mean"].numpy()
+    assert np.shares_memory(mean, program.state_dict["running_mean"].numpy())
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of run_decompositions
+def test_running_a_live_program_leaves_its_graph_alone() -> None:
+    program = torch.export.export(Memory(), (torch.randn(2, 3),))
+    values = live_values(amanda.load(program))
+    decomposed = program.run_decompositions({})
+    decomposed_values = live_values(amanda.load(decomposed))
+    for each, before in ((program, values), (decomposed, decomposed_values)):
+        old = float(before["count"].numpy())
+        each.module()(torch.randn(2, 3))
+        assert each.state_dict["count"] > old
+        assert before["count"].numpy() == old
+
+
+def test_a_live_program_takes_weights_of_a_file(tmp_path: Path) -> None:
+    program = torch.export.export(layers(), (torch.zeros(4, 3),))
+    zeros = {name: torch.zeros_like(t) for name, t in program.state_dict.items()}
+    weights = safetensors_file(tmp_path / "w.safetensors", zeros)
+    graph = amanda.load(program, weights=weights)
+    assert not graph.ops[0].attrs["x-value"].numpy().any()
+    with pytest.raises(UsageError, match="one program"):
+        amanda.load(program, model="other")
+
+
 def test_a_graph_module() -> None:
     traced = torch.fx.symbolic_trace(layers())
     assert types(amanda.load(traced, args=[torch.zeros(4, 3)])) == EXPECTED

@@ -12,11 +12,14 @@ from amanda.errors import FormatError
 from amanda.formatkit import Archive, MessageFile
 from amanda.graph import Graph
 from amanda.tensors import Tensor
-from amanda_torch.payloads import Payload, Payloads, member_tensor, read_payloads
+from amanda_torch.payloads import Payload, Payloads, member_tensor, read_table
 from amanda_torch.reader import read_program
 from amanda_torch.records import PROGRAM_RECORDS
 
-__all__ = ["DEFAULT_MODEL", "MEMBERS", "NO_TENSORS", "Members", "read_archive"]
+__all__ = [
+    "DEFAULT_MODEL", "MEMBERS", "NO_TENSORS", "Members", "ProgramParts", "read_archive",
+    "read_parts",
+]  # fmt: skip
 
 DEFAULT_MODEL: Final = "model"
 NO_TENSORS: Final[Mapping[str, Tensor]] = MappingProxyType({})
@@ -54,6 +57,16 @@ _REFUSED: Final = {
 }  # fmt: skip
 
 
+class ProgramParts(NamedTuple):
+    """A program in an archive or in memory: its JSON, its tensors, other members."""
+
+    program: Mapping[str, Any]
+    weights: Payloads
+    constants: Payloads
+    members: Mapping[str, Tensor]
+    model: str = DEFAULT_MODEL
+
+
 def read_archive(
     file: MessageFile, model: str | None, version: str | None,
     given: Mapping[str, Tensor] = NO_TENSORS,
@@ -70,14 +83,26 @@ def read_archive(
     chosen = DEFAULT_MODEL if is_old else _choose_model(inside, model)
     name = _OLD_PROGRAM if is_old else MEMBERS.program.format(chosen)
     program = _expect_program(archive.read_json(root + name))
-    tables = [
+    weights, constants = [
         _payloads(archive, root, chosen, folder, table, given)
         for folder, table in (
             (MEMBERS.weights, MEMBERS.weights_table),
             (MEMBERS.constants, MEMBERS.constants_table),
         )
     ]  # fmt: skip
-    weights, constants = tables
+    kept = [name for name in inside if name.startswith(MEMBERS.extra)]
+    kept += [n for n in inside if n == MEMBERS.samples.format(chosen)]
+    members = {name: member_tensor(archive, inside[name]) for name in kept}
+    parts = ProgramParts(program, weights, constants, members, chosen)
+    return read_parts(parts, version)
+
+
+def read_parts(
+    parts: ProgramParts, version: str | None, given: Mapping[str, Tensor] = NO_TENSORS
+) -> Graph:
+    """The graph of a program, with `given` tensors in the place of some of its own."""
+    program, *tables = parts[:3]
+    weights, constants = (_replace_payloads(table, given) for table in tables)
     graph = read_program(program, dictionary_of(program, version), weights, constants)
     used = {op.attrs["target"] for op in graph if op.type == "get_attr"}
     rest = {
@@ -88,13 +113,20 @@ def read_archive(
         for table, is_constant in ((weights, False), (constants, True))
         for name, payload in table.items() if name not in used
     }  # fmt: skip
-    kept = [name for name in inside if name.startswith(MEMBERS.extra)]
-    kept += [n for n in inside if n == MEMBERS.samples.format(chosen)]
-    members = {name: member_tensor(archive, inside[name]) for name in kept}
-    members = {name: content for name, content in members.items() if content.nbytes}
-    named = "" if chosen == DEFAULT_MODEL else chosen
+    members = {
+        name: content for name, content in parts.members.items() if content.nbytes
+    }
+    named = "" if parts.model == DEFAULT_MODEL else parts.model
     PROGRAM_RECORDS.add(graph, model=named, members=members, payloads=rest)
     return graph
+
+
+def _replace_payloads(table: Payloads, given: Mapping[str, Tensor]) -> Payloads:
+    changed = {
+        key: Payload(_expect_type(key, each.tensor, given[key]), {}, each.is_param)
+        for key, each in table.items() if key in given
+    }  # fmt: skip
+    return {**table, **changed}
 
 
 def _root_folder(names: list[str]) -> str:
@@ -141,12 +173,8 @@ def _payloads(
     """The tensors of a table; those that are given, if the archive has a pickle."""
     name = root + table.format(model)
     if name in archive.members:
-        found = read_payloads(archive, root + folder, name)
-        changed = {
-            key: Payload(_expect_type(key, each.tensor, given[key]), {}, each.is_param)
-            for key, each in found.items() if key in given
-        }  # fmt: skip
-        return {**found, **changed}
+        found = read_table(archive, root + folder, name)
+        return _replace_payloads(found, given)
     pickles = [f"{root}{folder}{model}.pt", root + _OLD_WEIGHTS]
     if given or not any(pickle in archive.members for pickle in pickles):
         return {key: Payload(value, {}, True) for key, value in given.items()}

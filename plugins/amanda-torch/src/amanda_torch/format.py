@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import amanda
-from amanda.errors import FormatError
+from amanda.errors import FormatError, UsageError
 from amanda.files import replace_file
 from amanda.formatkit import MessageFile, file_errors
 from amanda.graph import Graph
@@ -49,8 +49,16 @@ class Format:
         `.safetensors` with weights in the place of those of the archive. `args`,
         `kwargs` and `dynamic_shapes` are what modules are exported with, and
         TorchScript is converted with.
+
+        The weights of a live object share its memory, so training it changes those of
+        the graph. Buffers are copied where the program writes to its arguments.
         """
-        from amanda_torch.archives import read_archive
+        from amanda_torch.archives import (
+            DEFAULT_MODEL,
+            ProgramParts,
+            read_archive,
+            read_parts,
+        )
         from amanda_torch.live_objects import (
             LiveArguments,
             export_live_object,
@@ -60,10 +68,14 @@ class Format:
         live = LiveArguments(args, kwargs, dynamic_shapes)
         plain = (str, os.PathLike, bytes, bytearray, memoryview)
         if not isinstance(source, plain):
+            if model not in (None, DEFAULT_MODEL):
+                raise UsageError("a live object is one program", who="load", got=model)
             source = export_live_object(source, live)
         elif live.are_given and isinstance(source, str | os.PathLike):
             with file_errors(source):
                 source = export_script(source, live)
+        if isinstance(source, ProgramParts):
+            return read_parts(source, version, _read_weights(weights))
         with file_errors(source):
             file = MessageFile.open(source)
             _refuse_others(bytes(file.data[:8]))

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from amanda.errors import AmandaError, FormatError, UsageError
+from amanda.formatkit import MessageFile
+from amanda.tensors import Tensor
+from amanda.types import uint8
+from amanda_torch.archives import DEFAULT_MODEL, MEMBERS, ProgramParts
+from amanda_torch.payloads import read_payloads
 
-__all__ = ["LiveArguments", "export_live_object", "export_script", "import_torch"]
+__all__ = [
+    "LiveArguments", "export_live_object", "export_script", "import_torch",
+    "serialize_module",
+]  # fmt: skip
 
 
 class LiveArguments(NamedTuple):
@@ -35,15 +44,15 @@ def import_torch() -> Any:
     return torch
 
 
-def export_live_object(source: Any, given: LiveArguments) -> bytes:
-    """The archive of an `ExportedProgram`, or of a module exported with arguments."""
+def export_live_object(source: Any, given: LiveArguments) -> ProgramParts | bytes:
+    """The program of an `ExportedProgram`, or of a module exported with arguments."""
     torch = import_torch()
     if isinstance(source, torch.jit.ScriptModule):
-        return _save(torch, _convert_script(torch, source, given))
+        return _parts_of(torch, _convert_script(torch, source, given))
     if isinstance(source, torch.export.ExportedProgram):
         if given.are_given or given.dynamic_shapes is not None:
             raise UsageError("an exported program takes no arguments", who="load")
-        return _save(torch, source)
+        return _parts_of(torch, source)
     if not isinstance(source, torch.nn.Module):
         raise FormatError(
             "this is no object that PyTorch exports", got=type(source).__name__,
@@ -58,14 +67,16 @@ def export_live_object(source: Any, given: LiveArguments) -> bytes:
         torch.export.export, source, tuple(given.args or ()), dict(given.kwargs or {}),
         dynamic_shapes=given.dynamic_shapes,
     )  # fmt: skip
-    return _save(torch, program)
+    return _parts_of(torch, program)
 
 
-def export_script(path: str | os.PathLike[str], given: LiveArguments) -> bytes:
-    """The archive of a TorchScript file, which PyTorch reads."""
+def export_script(
+    path: str | os.PathLike[str], given: LiveArguments
+) -> ProgramParts | bytes:
+    """The program of a TorchScript file, which PyTorch reads."""
     torch = import_torch()
     module = _run_torch(torch.jit.load, os.fspath(path), map_location="cpu")
-    return _save(torch, _convert_script(torch, module, given))
+    return _parts_of(torch, _convert_script(torch, module, given))
 
 
 def _convert_script(torch: Any, module: Any, given: LiveArguments) -> Any:
@@ -82,13 +93,122 @@ def _convert_script(torch: Any, module: Any, given: LiveArguments) -> Any:
     return _run_torch(lambda: TS2EPConverter(module, *arguments).convert())
 
 
-def _save(torch: Any, program: Any) -> bytes:
+def _parts_of(torch: Any, program: Any) -> ProgramParts | bytes:
+    """The parts of a program, whose tensors stay in memory; its archive if some of
+    them are of other classes than those of PyTorch, which archives have as pickles."""
     from amanda_torch.flex_attention import expand_flex_attention
 
-    out = io.BytesIO()
     program = _run_torch(expand_flex_attention, torch, program)
-    _run_torch(torch.export.save, program, out)
-    return out.getvalue()
+    tensors = [*program.state_dict.values(), *program.constants.values()]
+    if not all(_is_plain(torch, each) for each in tensors):
+        out = io.BytesIO()
+        _run_torch(torch.export.save, program, out)
+        return out.getvalue()
+    from torch._export.serde import serialize
+
+    storages = _Storages(torch, program)
+    weights, constants = (
+        read_payloads(storages, "", storages.entries(table), "the program")
+        for table in (program.state_dict, program.constants)
+    )
+    samples = _run_torch(serialize.serialize_torch_artifact, program.example_inputs)
+    content = Tensor.from_buffer(samples, uint8, (len(samples),))
+    members = {MEMBERS.samples.format(DEFAULT_MODEL): content}
+    fields = _run_torch(_program_fields, torch, program)
+    return ProgramParts(fields, weights, constants, members)
+
+
+def _is_plain(torch: Any, value: Any) -> bool:
+    is_tensor = isinstance(value, torch.Tensor) and type(value.data) is torch.Tensor
+    return is_tensor and value.layout is torch.strided
+
+
+def _program_fields(torch: Any, program: Any) -> dict[str, Any]:
+    """What `torch.export.save` writes of a program, other than its tensors."""
+    from torch._export.serde import schema, serialize
+
+    version = dict(zip(("major", "minor"), schema.SCHEMA_VERSION, strict=True))
+    with serialize._enable_graph_inputs_of_type_nn_module(program.example_inputs):
+        module = serialize_module(
+            program.graph_module, program.graph_signature, program.module_call_graph
+        )
+    ranges = serialize.serialize_range_constraints(program.range_constraints)
+    return {
+        "graph_module": module,
+        "opset_version": {"aten": torch._C._get_max_operator_version()},
+        "range_constraints": _json_fields(ranges),
+        "schema_version": version,
+        "verifiers": [each.dialect for each in program.verifiers],
+        "torch_version": str(torch.__version__),
+        "guards_code": list(program._guards_code),
+    }
+
+
+def serialize_module(module: Any, signature: Any, calls: Sequence[Any]) -> Any:
+    """The JSON of a graph module of PyTorch, as archives have it."""
+    from torch._export.serde import serialize
+
+    serializer = serialize.GraphModuleSerializer(signature, calls)
+    return _json_fields(serializer.serialize(module))
+
+
+def _json_fields(record: Any) -> Any:
+    """The JSON of a record of PyTorch's serializer."""
+    from torch._export.serde import serialize
+
+    fields = serialize._dataclass_to_dict(record)
+    return json.loads(json.dumps(fields, cls=serialize.EnumEncoder))
+
+
+def _writes(program: Any) -> bool:
+    """Whether a program has results that are new values of buffers, or ops that write
+    to their arguments."""
+    schemas = [
+        getattr(node.target, "_schema", None)
+        for module in program.graph_module.modules() if hasattr(module, "graph")
+        for node in module.graph.nodes
+    ]  # fmt: skip
+    is_written = any(schema is not None and schema.is_mutable for schema in schemas)
+    return is_written or bool(program.graph_signature.buffers_to_mutate)
+
+
+class _Storages:
+    """The storages of tensors in memory, as `Storages`; by name, their address.
+
+    Those of buffers are copied where running the program may change them.
+    """
+
+    def __init__(self, torch: Any, program: Any) -> None:
+        self.torch = torch
+        buffers = program.graph_signature.inputs_to_buffers.values()
+        self.changed = set(buffers) if _writes(program) else set()
+        self.known: dict[str, Any] = {}
+        self.copied: set[str] = set()
+
+    def entries(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """The table that archives have of tensors."""
+        return {name: self._entry(name, value) for name, value in tensors.items()}
+
+    def _entry(self, name: str, tensor: Any) -> dict[str, Any]:
+        from torch._export.serde import serialize
+
+        storage = tensor.untyped_storage()
+        path = str(storage.data_ptr())
+        self.known[path] = storage
+        if name in self.changed:
+            self.copied.add(path)
+        return {
+            "path_name": path,
+            "is_param": isinstance(tensor, self.torch.nn.Parameter),
+            "tensor_meta": _json_fields(serialize.serialize_tensor_meta(tensor)),
+        }
+
+    def file_of(self, name: str, /) -> tuple[MessageFile, int]:
+        """The bytes of a storage."""
+        storage = self.known[name].cpu()
+        data = self.torch.empty(0, dtype=self.torch.uint8).set_(storage).numpy()
+        is_copied = name in self.copied or not data.size
+        return MessageFile.open(data.tobytes() if is_copied else data.data), 0
 
 
 def _run_torch(function: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,20 +1,20 @@
-"""The weights and constants of an archive, which stay in the file."""
+"""The weights and constants of a program, which stay in their file or memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from amanda.errors import AmandaError, FormatError
-from amanda.formatkit import Archive
+from amanda.formatkit import Archive, MessageFile
 from amanda.tensors import Tensor
 from amanda.types import uint8
 from amanda_torch.codes import DTYPES
 from amanda_torch.value_types import contiguous_strides
 
 __all__ = [
-    "NO_PAYLOADS", "Payload", "Payloads", "member_tensor", "read_payloads",
-    "strided_view",
+    "NO_PAYLOADS", "Payload", "Payloads", "Storages", "member_tensor", "read_payloads",
+    "read_table", "strided_view",
 ]  # fmt: skip
 
 
@@ -33,17 +33,32 @@ Payloads = Mapping[str, Payload]
 NO_PAYLOADS: Final[Payloads] = {}
 
 
-def member_tensor(archive: Archive, name: str) -> Tensor:
+class Storages(Protocol):
+    """The bytes of tensors by name: an archive, or storages of PyTorch."""
+
+    def file_of(self, name: str, /) -> tuple[MessageFile, int]:
+        """The file that has the bytes, up to its end, and where they begin."""
+        ...
+
+
+def member_tensor(files: Storages, name: str) -> Tensor:
     """The bytes of a member, which stay in the file if it is stored."""
-    file, start = archive.file_of(name)
+    file, start = files.file_of(name)
     return file.tensor((start, len(file.data)), uint8, (len(file.data) - start,))
 
 
-def read_payloads(archive: Archive, folder: str, config: str) -> dict[str, Payload]:
-    """The tensors that a table of an archive lists; equal entries share a tensor."""
+def read_table(archive: Archive, folder: str, config: str) -> dict[str, Payload]:
+    """The tensors that a table of an archive lists."""
     entries = archive.read_json(config).get("config")
     if not isinstance(entries, dict):
         raise FormatError("the table has no entries", who=config, expected="config")
+    return read_payloads(archive, folder, entries, config)
+
+
+def read_payloads(
+    files: Storages, folder: str, entries: Mapping[str, Any], config: str
+) -> dict[str, Payload]:
+    """The tensors of entries of a table; equal entries share a tensor."""
     found: dict[str, Payload] = {}
     tensors: dict[Any, Payload] = {}
     storages: dict[Any, Tensor] = {}
@@ -52,7 +67,7 @@ def read_payloads(archive: Archive, folder: str, config: str) -> dict[str, Paylo
             meta = entry["tensor_meta"]
             key = (entry["path_name"], entry["is_param"], repr(meta))
             if key not in tensors:
-                tensors[key] = _read_payload(archive, folder, entry, storages)
+                tensors[key] = _read_payload(files, folder, entry, storages)
             found[name] = tensors[key]
         except AmandaError as error:
             error.where = error.where or f"{config}, {name}"
@@ -66,12 +81,12 @@ def read_payloads(archive: Archive, folder: str, config: str) -> dict[str, Paylo
 
 
 def _read_payload(
-    archive: Archive, folder: str, entry: dict[str, Any], storages: dict[Any, Tensor]
+    files: Storages, folder: str, entry: dict[str, Any], storages: dict[Any, Tensor]
 ) -> Payload:
     member = f"{folder}{entry['path_name']}"
     is_param = bool(entry.get("is_param"))
     if entry.get("use_pickle"):
-        content = member_tensor(archive, member)
+        content = member_tensor(files, member)
         pickled = {"path_name": entry["path_name"], "bytes": content}
         return Payload(None, pickled, is_param)
     meta = entry["tensor_meta"]
@@ -80,7 +95,7 @@ def _read_payload(
     shape = tuple(int(size["as_int"]) for size in meta["sizes"])
     strides = [int(stride["as_int"]) for stride in meta["strides"]]
     offset = int(meta["storage_offset"]["as_int"])
-    file, start = archive.file_of(member)
+    file, start = files.file_of(member)
     size = len(file.data) - start
     tensor_size = dtype.bits // 8
     for each in shape:

@@ -5,7 +5,6 @@ symbolic size that is an input is read from the tensor that has it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any, Final
@@ -25,6 +24,7 @@ import amanda
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda_torch.backend.arrays import to_numpy
+from amanda_torch.live_objects import serialize_module
 from amanda_torch.payloads import Payload
 from amanda_torch.reader import read_program
 
@@ -61,8 +61,6 @@ def is_symbolic(node: Any) -> bool:
 def read_module(module: Any, results: Iterable[Any]) -> Graph:
     """The graph that computes some nodes of a module, whose inputs are named as its
     placeholders; unused ones are left out."""
-    from torch._export.serde import serialize
-
     made = _copy_for_results(module, results)
     read_sizes_from_tensors(made)
     use_ops_with_one_result(made)
@@ -71,10 +69,8 @@ def read_module(module: Any, results: Iterable[Any]) -> Graph:
     for node in made.graph.find_nodes(op="placeholder"):
         if not node.users:
             made.graph.erase_node(node)
-    serializer = serialize.GraphModuleSerializer(_signature(made, constants), [])
-    data = serialize._dataclass_to_dict(serializer.serialize(made))
     program = {
-        "graph_module": json.loads(json.dumps(data, cls=serialize.EnumEncoder)),
+        "graph_module": serialize_module(made, _signature(made, constants), []),
         "range_constraints": _ranges(made),
         "torch_version": str(torch.__version__),
     }
