@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from amanda.scoreboard import (
     Outcome,
     Selection,
+    format_page,
+    parse_section,
     run_selection,
     same_distribution,
     same_quantities,
@@ -135,3 +138,21 @@ def test_uninitialized_outputs():
     criterion = same_types([np.zeros(3)])
     assert criterion(lambda: [np.full(3, np.nan)]) is None
     assert criterion(lambda: [np.zeros(4)]).startswith("dtypes and shapes")
+
+
+def test_sections_of_one_backend_have_their_kinds_in_their_titles() -> None:
+    def answer(backend: str, kind: str, *failing: str) -> dict[str, Any]:
+        cases = [
+            {"case": case, "kind": kind, "status": "gap", "why": "no rule"}
+            for case in failing
+        ]
+        return {"backend": backend, "totals": {kind: 2}, "cases": cases}
+
+    answers = [
+        answer("numpy", "static", "relu"), answer("numpy", "models", "bert"),
+        answer("jax", "static"),
+    ]  # fmt: skip
+    page = format_page("# Page\n", answers)
+    assert parse_section(page, "numpy: static") == {"relu": "gap"}
+    assert parse_section(page, "numpy: models") == {"bert": "gap"}
+    assert "\n## jax\n" in page

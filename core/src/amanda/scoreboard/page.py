@@ -17,11 +17,18 @@ _MAX_REASON: Final = 160
 
 
 def format_page(head: str, answers: Sequence[Mapping[str, Any]]) -> str:
-    """The page of some answers; their `totals` are numbers of cases by kind."""
+    """The page of some answers; their `totals` are numbers of cases by kind.
+
+    Answers of one backend have their kinds in their titles.
+    """
     parts = [head]
+    repeats = Counter(map(_title, answers))
     for answer in answers:
         failing, totals = answer["cases"], answer["totals"]
-        parts += [f"## {_title(answer)}\n", _table(failing, totals)]
+        title = _title(answer)
+        if repeats[title] > 1:
+            title += f": {', '.join(totals)}"
+        parts += [f"## {title}\n", _table(failing, totals)]
         parts += [*_modes(answer.get("modes", {})), *_reasons(failing)]
     return "\n".join(parts)
 
