@@ -146,12 +146,13 @@ class HubMapping(RuleMapping):
             done = convert(source)
             trim(source, done.graph)
             return done
-        return self._write(graph, program, convert)
+        return self._write(graph, program, convert, keep_foreign)
 
     def _write(
-        self, graph: Graph, program: RuleProgram, convert: Callable[[Graph], Conversion]
-    ) -> Conversion:
-        """A graph of the hub in the framework's ops.
+        self, graph: Graph, program: RuleProgram,
+        convert: Callable[[Graph], Conversion], keep_foreign: bool,
+    ) -> Conversion:  # fmt: skip
+        """A graph of the hub in the framework's ops; unfinished if ops are missing.
 
         A composite that some rule seemed to support and that became a gap nevertheless
         is replaced by its definition, and the conversion is repeated.
@@ -168,7 +169,7 @@ class HubMapping(RuleMapping):
             refused |= more
         trim(lowered, done.graph)
         finish = getattr(program.target, "finish", None)
-        if finish is not None:
+        if finish is not None and (keep_foreign or not done.report.gaps):
             finish(done.graph, graph)
         return done
 

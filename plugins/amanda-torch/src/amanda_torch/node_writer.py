@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -45,6 +46,11 @@ class NodeWriter:
         self.dictionary = dictionary
         self.values = values
         self.write_body = write_body
+        self._bodies: dict[str, dict[str, Any]] = {
+            str(op.attrs["target"]).partition(".")[0]: {}
+            for op in values.op_names if is_weight(op)
+        }  # fmt: skip
+        """Graphs by their names, which are attributes of a module, as weights are."""
 
     def node(self, op: Op) -> dict[str, Any]:
         """The node of an op."""
@@ -157,8 +163,7 @@ class NodeWriter:
         if isinstance(value, OutputPort):
             return self.values.argument(value)
         if isinstance(value, Graph):
-            name = value.name or value.body_name or "graph"
-            return {"as_graph": {"name": name, "graph": self.write_body(value)}}
+            return {"as_graph": self._body(value)}
         if isinstance(value, list | tuple):
             return self._list(list(value), attr)
         if isinstance(value, dict):
@@ -176,6 +181,15 @@ class NodeWriter:
                 "an argument that files cannot have", got=f"{value!r:.60}"
             )
         return {kind: _float(value)}
+
+    def _body(self, body: Graph) -> dict[str, Any]:
+        """A graph with a name of its own: of those with one name PyTorch keeps one."""
+        written = self.write_body(body)
+        stem = body.name or body.body_name or "graph"
+        names = itertools.chain([stem], (f"{stem}_{i}" for i in itertools.count(1)))
+        name = next(n for n in names if self._bodies.get(n, written) == written)
+        self._bodies[name] = written
+        return {"name": name, "graph": written}
 
     def _list(self, items: list[Any], attr: Attr | None) -> dict[str, Any]:
         if not items:

@@ -19,6 +19,7 @@ import pytest
 
 import amanda
 from amanda.errors import AmandaError, ConversionError
+from amanda.types import DType
 from amanda_std.ops import OPS
 
 torch = pytest.importorskip("torch")
@@ -41,8 +42,7 @@ DECLINED = {
          "sequence_empty", "sequence_at", "sequence_insert", "sequence_erase",
          "sequence_length", "split_to_sequence", "concat_from_sequence",
          "sequence_map", "tuple_make", "tuple_push", "tuple_get"), CONTAINERS),
-    **dict.fromkeys(
-        ("print", "probe", "assert", "host_callback", "next_random_key"), STATE),
+    **dict.fromkeys(("print", "probe", "assert", "host_callback"), STATE),
     **dict.fromkeys(("expi", "dawsn", "spence", "fresnel_cos", "fresnel_sin",
                      "betainc"), "PyTorch has no such special function"),
     **dict.fromkeys(("nms", "soft_nms"), "PyTorch has no such op; torchvision has"),
@@ -110,6 +110,38 @@ def test_first_samples_of_all_ops(tmp_path):
     counts, failures = outcomes(list(OPS), 1, tmp_path / "op.pt2")
     assert failures == []
     assert counts["passed"] > 350
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
+def test_extrema_of_unsigned_integers(dtype, tmp_path):
+    """PyTorch has no kernels of `maximum` and `minimum` for them."""
+    from amanda_std import ops, trace
+
+    types = [amanda.parse_type(f"{dtype}[3]")] * 2
+    graph = trace(lambda a, b: (ops.maximum(a, b), ops.minimum(a, b)), types)
+    a, b = np.array([1, 2**16 - 1, 7], dtype), np.array([2**15, 3, 7], dtype)
+    results = load_in_torch(graph, tmp_path / "m.pt2")(*map(as_tensor, (a, b)))
+    np.testing.assert_array_equal(results[0], np.maximum(a, b))
+    np.testing.assert_array_equal(results[1], np.minimum(a, b))
+
+
+def test_random_numbers_from_the_generator(tmp_path):
+    """Other ones in each call, and the same ones after `manual_seed`."""
+    from amanda_std import ops, trace
+
+    def function():
+        return ops.random_uniform(ops.next_random_key(), [1000], dtype=DType("float32"))
+
+    module = load_in_torch(trace(function, []), tmp_path / "m.pt2")
+    torch.manual_seed(5)
+    (first,), (second,) = module(), module()
+    torch.manual_seed(5)
+    (again,) = module()
+    assert torch.equal(first, again)
+    assert not torch.equal(first, second)
+    assert float(first.min()) >= 0
+    assert float(first.max()) < 1
+    assert abs(float(first.mean()) - 0.5) < 5 * (1 / 12 / 1000) ** 0.5
 
 
 if __name__ == "__main__":

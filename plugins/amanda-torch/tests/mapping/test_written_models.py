@@ -190,3 +190,43 @@ def test_data_that_decides_sizes(tmp_path):
     x = np.array([[0, 3], [1, 0], [2, 2]])
     (got,) = module(torch.from_numpy(x))
     np.testing.assert_array_equal(got, np.argwhere(x) @ np.full((2, 3), 2))
+
+
+def test_bodies_of_several_loops(tmp_path):
+    """Each op keeps its own graphs, also if their names and those of weights agree."""
+    from amanda_std import ops, trace
+
+    def both(x):
+        ten, twenty, two, three = map(np.float32, (10, 20, 2, 3))
+        return (
+            *ops.while_(
+                lambda v: ops.less(v, ten), lambda v: [ops.multiply(v, two)], x
+            ),
+            *ops.while_(
+                lambda v: ops.less(v, twenty), lambda v: [ops.add(v, three)], x
+            ),
+        )
+
+    path = tmp_path / "model.pt2"
+    graph = trace(both, [amanda.parse_type("float32[]")])
+    amanda.save(amanda.convert(graph, "torch"), path)
+    found = torch.export.load(path).module()(torch.tensor(1.0))
+    assert [float(each) for each in found] == [16.0, 22.0]
+
+
+def test_missing_ops_of_bodies_are_reported(tmp_path):
+    """Not the op around them, whose types follow from theirs."""
+    from amanda.errors import ConversionError
+    from amanda_std import ops, trace
+
+    def function(x, axes):
+        def reduce(v):
+            return [ops.expand_dims(ops.sum_(v, axes), [0])]
+
+        condition = ops.greater(ops.sum_(x), np.float32(0))
+        return ops.if_(condition, reduce, lambda v: [ops.relu(v)], x)
+
+    types = map(amanda.parse_type, ("float32[2, 3]", "int64[k]"))
+    graph = trace(function, list(types))
+    with pytest.raises(ConversionError, match="the axes is known at run time only"):
+        amanda.convert(graph, "torch")

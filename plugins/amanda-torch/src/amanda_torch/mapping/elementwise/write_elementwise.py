@@ -80,6 +80,15 @@ def write_pow(o: Any, a: Any, b: Any) -> Any:
     return write_call(o, "pow.Tensor_Tensor", a, b)
 
 
+def _of_tensors(name: str) -> Callable[..., Any]:
+    """An op of two tensors, neither of which may be a number."""
+
+    def write(o: Any, a: Any, b: Any) -> Any:
+        return write_call(o, name, a, b)
+
+    return write
+
+
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
@@ -255,6 +264,8 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "remainder": _binary("remainder.Tensor"),
     "truncated_remainder": _binary("fmod.Tensor"),
     "pow": write_pow,
+    "maximum": _of_tensors("maximum"),
+    "minimum": _of_tensors("minimum"),
     "equal": _comparison("eq"),
     "not_equal": _comparison("ne"),
     "less": _comparison("lt"),
