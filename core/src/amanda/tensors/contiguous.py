@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    import numpy as np
+from typing import Any, Final
 
 __all__ = ["contiguous_array"]
 
@@ -15,13 +12,14 @@ _SIDE: Final = 64
 _FEW: Final = 1 << 14
 
 
-def contiguous_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def contiguous_array(array: Any) -> Any:
     """The array in row-major order, as `numpy.ascontiguousarray`.
 
     A large one that is transposed is copied tile by tile, several times as fast.
     """
     import numpy as np
 
+    array = np.asarray(array)
     wide = [axis for axis, size in enumerate(array.shape) if size > 1]
     if array.size < _FEW or len(wide) < 2 or array.flags.c_contiguous:
         return np.ascontiguousarray(array)

@@ -149,8 +149,8 @@ def read_conv_backprop_input(
         rows = zip(small, s, kernel, d, strict=True)
         wanted = [_usual_size(m, a, k, b, mode) for m, a, k, b in rows]
     pads = explicit_padding(mode, wanted, kernel, s, d)
-    rows = zip(small, wanted, s, kernel, d, pads, strict=True)
-    small = [_strided_size(n, *row) if isinstance(n, int) else m for m, n, *row in rows]
+    sizes_of_axes = zip(small, wanted, s, kernel, d, pads, strict=True)
+    small = [_size_of_data(*each) for each in sizes_of_axes]
     extra = [
         n - ((m - 1) * a + (k - 1) * b + 1 - sum(pair))
         for n, m, a, k, b, pair in zip(wanted, small, s, kernel, d, pads, strict=True)
@@ -170,10 +170,12 @@ def _usual_size(small: Any, stride: int, window: int, dilation: int, mode: Any) 
     return (small - 1) * stride + max((window - 1) * dilation + 1, stride)
 
 
-def _strided_size(
-    size: Any, stride: int, window: int, dilation: int, pads: Sequence[Any]
+def _size_of_data(
+    small: Any, size: Any, stride: int, window: int, dilation: int, pads: Sequence[Any]
 ) -> Any:
-    """The size of a convolution's result, which TensorFlow requires of the gradient."""
+    """The size of the gradient, which follows from that of the result if known."""
+    if not isinstance(size, int):
+        return small
     return (size + sum(pads) - (window - 1) * dilation - 1) // stride + 1
 
 
