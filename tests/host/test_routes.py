@@ -109,11 +109,11 @@ def test_circles_end():
         ),
         (
             "onnx@13",
-            "torch",
-            "no installed mappings lead from amanda/onnx/13 to amanda/torch/*\n"
+            "openvino",
+            "no installed mappings lead from amanda/onnx/13 to amanda/openvino/*\n"
             "  to do:    `amanda plugin new NAME --kind mapping` begins a mapping\n"
             "  - from amanda/onnx/13 there is a mapping to amanda/std/1 only\n"
-            "  - no installed mapping leads to amanda/torch/*",
+            "  - no installed mapping leads to amanda/openvino/*",
         ),
         (
             "tensorflow@3",
