@@ -249,13 +249,21 @@ def _scaled_k1(x: Any) -> Any:
     return jnp.where(x < 0, math.nan, found)
 
 
+def _k0(x: Any) -> Any:
+    return _scaled_k0(x) * jnp.exp(-x)
+
+
+def _k1(x: Any) -> Any:
+    return _scaled_k1(x) * jnp.exp(-x)
+
+
 KERNELS: Final[dict[str, Callable[..., Any]]] = {
     "j0": _j0,
     "j1": _j1,
     "y0": _y0,
     "y1": _y1,
-    "k0": lambda x: _scaled_k0(x) * jnp.exp(-x),
-    "k1": lambda x: _scaled_k1(x) * jnp.exp(-x),
+    "k0": _k0,
+    "k1": _k1,
     "k0e": _scaled_k0,
     "k1e": _scaled_k1,
 }
