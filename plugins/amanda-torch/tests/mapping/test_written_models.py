@@ -129,7 +129,7 @@ def test_folded_weights_are_named_after_their_modules(tmp_path):
     model = network()
     program = torch.export.load(convert(model, tmp_path))
     assert sorted(dict(program.named_parameters())) == [
-        "bn.bias", "bn.weight", "fc.bias", "fc.weight", "layer1.0.weight",
+        "fc.bias", "fc.weight", "layer1.0.weight", "stem.bias", "stem.weight",
     ]  # fmt: skip
     assert not dict(program.named_buffers())
     expect_right(program, model)
