@@ -54,16 +54,15 @@ def _polygamma(n: Any, x: Any) -> Any:
     order, x = jnp.broadcast_arrays(n.astype("float64"), x.astype("float64"))
     sign = jnp.where(n % 2 == 0, -1, 1) * jnp.exp(special.gammaln(order + 1))
 
-    def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
+    def step(_: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
         at, total = state
         is_left = at < 0
         term = jnp.where(is_left, sign * jnp.pow(at, -(order + 1)), 0)
         return jnp.where(is_left, at + 1, at), total + term
 
     start = jnp.where(x > -_RECURRENCE, x, jnp.nan)
-    at, total = lax.while_loop(
-        lambda state: jnp.any(state[0] < 0), step, (start, jnp.zeros_like(x))
-    )
+    steps = jnp.max(jnp.where(start < 0, jnp.ceil(-start), 0), initial=0)
+    at, total = lax.fori_loop(0, steps.astype(int), step, (start, jnp.zeros_like(x)))
     return (special.polygamma(n, at) + total).astype(dtype)
 
 
