@@ -19,7 +19,7 @@ __all__ = ["DeferredRule", "scan_rules"]
 _HEADS: Final = re.compile(
     rf"""
     \s* (?P<left> {NAME.pattern} ) \s* [\[(]
-    (?: [^"'<=\#]++ | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | <(?!=) | =(?!>) )*+
+    (?: [^"'<=\#] | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | <(?!=) | =(?!>) )*
     (?P<arrow> <=> | => | <= ) \s* (?P<right> {NAME.pattern} ) \s* [\[(]
     """,
     re.VERBOSE,
