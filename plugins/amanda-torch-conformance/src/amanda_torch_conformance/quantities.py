@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["QUANTITIES"]
+from amanda.graph import Graph
+
+__all__ = ["ORDERS", "QUANTITIES", "order_quantities"]
 
 
 def _adjoint(x: Any) -> Any:
@@ -47,6 +49,25 @@ def svd_quantities(u: Any, s: Any, v: Any) -> Sequence[Any]:
     return s, (u * s[..., None, :]) @ _adjoint(v), _adjoint(u) @ u, _adjoint(v) @ v
 
 
+def order_quantities(graph: Graph, x: Any) -> Callable[..., Sequence[Any]] | None:
+    """The elements in the order of the indices, each index once; not of equal elements.
+
+    None where the sort of the graph is stable, which determines the indices.
+    """
+    import numpy as np
+
+    [op] = graph
+    axis = op.attrs.get("dim", -1)
+
+    def quantities(*outputs: Any) -> Sequence[Any]:
+        *values, order = outputs
+        return *values, np.take_along_axis(x, order, axis), np.sort(order, axis)
+
+    return None if str(op.type).endswith(".stable") else quantities
+
+
+ORDERS: Final = ("sort", "argsort")
+"""Entries of the op database whose last outputs are indices in a sorted order."""
 QUANTITIES: Final[Mapping[str, Callable[..., Sequence[Any]]]] = {
     "linalg.eigh": eigh_quantities,
     "linalg.eig": eig_quantities,

@@ -16,12 +16,15 @@ __all__ = [
     "END",
     "axes_of",
     "axis_of",
+    "count_up",
     "dims_of",
     "equal_pairs",
     "integer",
+    "larger",
     "last_axes",
     "scalar",
     "shape_argument",
+    "smaller",
     "spatial",
 ]
 
@@ -49,8 +52,32 @@ def last_axes(count: int) -> list[int]:
 
 
 def dims_of(x: Any) -> tuple[Any, ...]:
-    """The dims of a value: numbers, and values where they are known at run time."""
+    """The dims of a value: numbers, and values where they are known at run time.
+
+    They are for arithmetic: `dims_of(x)[0] // 2` is a number or a value as well.
+    """
     return tuple(x.shape)
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """The smaller of two sizes, each a number or a value."""
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    return ops.minimum(scalar(a), scalar(b))
+
+
+def larger(a: Any, b: Any) -> Any:
+    """The larger of two sizes, each a number or a value."""
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    return ops.maximum(scalar(a), scalar(b))
+
+
+def count_up(start: Any, stop: Any) -> Any:
+    """The integers from one size up to another one: an array where both are numbers."""
+    if isinstance(start, int) and isinstance(stop, int):
+        return np.arange(start, stop, dtype="int64")
+    return ops.arange(start, stop)
 
 
 def integer(value: Any, what: str) -> int:

@@ -11,8 +11,15 @@ from amanda.types import DType
 from amanda_std import ops
 from amanda_std.mappings import cast_to, expect, rank_of
 from amanda_torch.mapping.calls import torch_functions
-from amanda_torch.mapping.shape_arguments import axis_of, integer, shape_argument
+from amanda_torch.mapping.shape_arguments import (
+    axis_of,
+    dims_of,
+    integer,
+    shape_argument,
+)
+from amanda_torch.mapping.shapes.read_joins import pad
 from amanda_torch.mapping.type_promotion import (
+    BOOL,
     FLOAT,
     INT,
     as_value,
@@ -185,11 +192,10 @@ def read_diagonal_embedded(
     x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1
 ) -> Any:
     """Matrices with x on a diagonal, as any two axes."""
-    size = integer(x.type.shape.dims[-1], "the size of a diagonal")
-    whole = size + abs(offset)
+    whole = dims_of(x)[-1] + abs(offset)
     pads = [[0, 0]] * (rank_of(x) - 1) + [[max(-offset, 0), max(offset, 0)]]
     row = ops.expand_dims(ops.pad(x, pads), [-1])
-    line = np.eye(whole, whole, offset, dtype=bool)
+    line = ops.eye(whole, whole, k=offset, dtype=BOOL)
     y = ops.where(line, row, number(0, x.dtype))
     rank = rank_of(x) + 1
     a, b = dim1 % rank, dim2 % rank
@@ -213,15 +219,14 @@ def read_diagflat(x: Any, offset: int = 0) -> Any:
 def read_diagonal_scatter(x: Any, src: Any, offset: int = 0, dim1: int = 0,
                           dim2: int = 1) -> Any:  # fmt: skip
     a, b = axis_of(dim1, x), axis_of(dim2, x)
-    rows, columns = (integer(x.type.shape.dims[i], "a size") for i in (a, b))
+    rows, columns = (dims_of(x)[i] for i in (a, b))
     rest = [i for i in range(rank_of(x)) if i not in (a, b)]
     perm = [*rest, a, b]
     y = ops.transpose(x, perm=tuple(perm))
-    line = np.eye(rows, columns, offset, dtype=bool)
-    at = np.maximum(np.arange(rows) - max(-offset, 0), 0) if rows else np.zeros(0)
-    size = max(min(rows + min(offset, 0), columns - max(offset, 0)), 1)
-    at = np.minimum(at, size - 1).astype("int64")
-    row = ops.expand_dims(ops.gather(src, at, rank_of(src) - 1), [-1])
+    line = ops.eye(rows, columns, k=offset, dtype=BOOL)
+    before = max(-offset, 0)  # rows above the diagonal, as many as can be
+    behind = rows - before - dims_of(src)[-1]
+    row = ops.expand_dims(pad(src, [before, behind]), [-1])
     y = ops.where(line, row, y)
     return ops.transpose(y, perm=tuple(perm.index(i) for i in range(len(perm))))
 

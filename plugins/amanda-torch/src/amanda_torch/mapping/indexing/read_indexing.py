@@ -10,7 +10,8 @@ import numpy as np
 from amanda_std import ops
 from amanda_std.mappings import cast_to, expect, rank_of
 from amanda_torch.mapping.calls import torch_functions
-from amanda_torch.mapping.shape_arguments import END, axis_of, scalar
+from amanda_torch.mapping.shape_arguments import END, axis_of, dims_of, scalar
+from amanda_torch.mapping.shapes.read_joins import pad
 from amanda_torch.mapping.shapes.read_shapes import permute
 from amanda_torch.mapping.type_promotion import INT as _INT
 from amanda_torch.mapping.type_promotion import as_value, number
@@ -370,8 +371,11 @@ def read_slice_scatter(
     x: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Any:
     axis = axis_of(dim, x)
-    if src.type.shape.dims[axis] == 0:
+    rows = dims_of(src)[axis]
+    if isinstance(rows, int) and rows == 0:
         return ops.identity(x)
+    if not isinstance(rows, int):  # one row more, as there may be none to gather
+        src = pad(src, [0, 0] * (rank_of(src) - 1 - axis) + [0, 1])
     size = ops.dim(x, axis=axis)
     first, stop = (_end_of(v, size, d) for v, d in ((start, 0), (end, END)))
     place = _positions(x, axis)

@@ -9,23 +9,39 @@ import numpy as np
 from amanda_std import ops
 from amanda_std.mappings import expect, rank_of
 from amanda_torch.mapping.calls import torch_functions
-from amanda_torch.mapping.shape_arguments import integer
-from amanda_torch.mapping.shapes.read_shapes import read_adjoint
+from amanda_torch.mapping.shape_arguments import dims_of, integer
+from amanda_torch.mapping.shapes.read_shapes import read_adjoint, take_slice
 from amanda_torch.mapping.type_promotion import number
 
 __all__ = ["READ"]
 
 
-def _reflections(a: Any, tau: Any) -> list[tuple[Any, Any]]:
-    """The vectors v, columns of `a`, and factors tau of reflections I - tau v v^H."""
-    rows, columns = (integer(d, "a size") for d in a.type.shape.dims[-2:])
-    low = ops.tril(a, -1) + ops.eye(rows, columns, dtype=a.dtype)
-    last = rank_of(a) - 1
-    return [
-        (ops.slice_(low, [i], [i + 1], [last]),
-         ops.expand_dims(ops.slice_(tau, [i], [i + 1], [last - 1]), [last]))
-        for i in range(integer(tau.type.shape.dims[-1], "a size"))
-    ]  # fmt: skip
+def _reflect_by_all(a: Any, tau: Any, x: Any, is_adjoint: bool = False) -> Any:
+    """Q x, or Q^H x, for the product Q of reflections I - tau v v^H.
+
+    The vectors v are the columns of `a`. All at once: Q = I - V T V^H, where T is
+    (I + D U)^-1 D for D = diag(tau) and the part U of V^H V above the diagonal.
+    """
+    count = dims_of(tau)[-1]
+    vectors = ops.tril(take_slice(a, rank_of(a) - 1, 0, count), -1)
+    vectors = vectors + ops.eye(dims_of(a)[-2], count, dtype=a.dtype)
+    factors = ops.expand_dims(tau, [rank_of(tau)])
+    inner = ops.triu(ops.matmul(read_adjoint(vectors), vectors), 1) * factors
+    inner = inner + ops.eye(count, count, dtype=a.dtype)
+    y = ops.matmul(read_adjoint(vectors), x)
+    if is_adjoint:
+        conjugate = ops.conj(factors) if a.dtype.kind == "complex" else factors
+        y = conjugate * _solve_triangle(read_adjoint(inner), y, lower=True)
+    else:
+        y = _solve_triangle(inner, factors * y, lower=False)
+    return x - ops.matmul(vectors, y)
+
+
+def _solve_triangle(a: Any, b: Any, *, lower: bool) -> Any:
+    """The solution of a x = b for a triangular matrix with ones on its diagonal."""
+    if a.dtype.kind == "complex":
+        return ops.solve(a, b)
+    return ops.triangular_solve(a, b, lower=lower, unit=True)
 
 
 def _reflect(x: Any, v: Any, tau: Any) -> Any:
@@ -34,11 +50,8 @@ def _reflect(x: Any, v: Any, tau: Any) -> Any:
 
 def read_householder(a: Any, tau: Any) -> Any:
     """The first columns of the product of reflections."""
-    rows, columns = (integer(d, "a size") for d in a.type.shape.dims[-2:])
-    q = ops.eye(rows, columns, dtype=a.dtype) + ops.zeros_like(a)
-    for v, t in reversed(_reflections(a, tau)):
-        q = _reflect(q, v, t)
-    return q
+    start = ops.eye(*dims_of(a)[-2:], dtype=a.dtype) + ops.zeros_like(a)
+    return _reflect_by_all(a, tau, start)
 
 
 def read_ormqr(a: Any, tau: Any, x: Any, left: bool = True,
@@ -46,11 +59,7 @@ def read_ormqr(a: Any, tau: Any, x: Any, left: bool = True,
     """A matrix multiplied by the product Q of reflections, or by its adjoint."""
     if not left:
         return read_adjoint(read_ormqr(a, tau, read_adjoint(x), True, not transpose))
-    pairs = _reflections(a, tau)
-    for v, t in pairs if transpose else reversed(pairs):
-        is_adjoint = transpose and t.dtype.kind == "complex"
-        x = _reflect(x, v, ops.conj(t) if is_adjoint else t)
-    return x
+    return _reflect_by_all(a, tau, x, transpose)
 
 
 def read_geqrf(a: Any) -> Any:

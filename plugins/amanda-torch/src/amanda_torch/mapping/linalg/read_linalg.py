@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,16 @@ from amanda_std import ops
 from amanda_std.mappings import cast_to, expect, rank_of
 from amanda_torch.mapping.calls import torch_functions
 from amanda_torch.mapping.reductions.read_reductions import vector_norm
-from amanda_torch.mapping.shape_arguments import axis_of, integer
-from amanda_torch.mapping.shapes.read_shapes import permute, read_adjoint
+from amanda_torch.mapping.shape_arguments import (
+    axis_of,
+    count_up,
+    dims_of,
+    larger,
+    scalar,
+    shape_argument,
+    smaller,
+)
+from amanda_torch.mapping.shapes.read_shapes import permute, read_adjoint, take_slice
 from amanda_torch.mapping.type_promotion import INT, as_value, number
 
 __all__ = ["READ"]
@@ -104,19 +114,17 @@ def read_tensorsolve(a: Any, b: Any, dims: Any = None) -> Any:
         rank = rank_of(a)
         last = [int(d) % rank for d in dims]
         a = permute(a, [*(i for i in range(rank) if i not in last), *last])
-    rest = list(a.type.shape.dims[rank_of(b) :])
-    expect(all(isinstance(d, int) for d in rest), "symbolic sizes")
-    size = int(np.prod(rest))
-    x = ops.solve(ops.reshape(a, [size, size]), ops.reshape(b, [size, 1]))
-    return ops.reshape(x, rest)
+    rest = dims_of(a)[rank_of(b) :]
+    square = shape_argument([math.prod(rest)] * 2)
+    x = ops.solve(ops.reshape(a, square), ops.reshape(b, [-1, 1]))
+    return ops.reshape(x, shape_argument(rest))
 
 
 def read_tensorinv(x: Any, ind: int = 2) -> Any:
-    dims = [integer(d, "a size") for d in x.type.shape.dims]
-    size = int(np.prod(dims[ind:]))
-    return ops.reshape(
-        ops.inverse(ops.reshape(x, [size, size])), [*dims[ind:], *dims[:ind]]
-    )
+    dims = dims_of(x)
+    square = shape_argument([math.prod(dims[ind:])] * 2)
+    y = ops.inverse(ops.reshape(x, square))
+    return ops.reshape(y, shape_argument([*dims[ind:], *dims[:ind]]))
 
 
 def read_logdet(x: Any) -> Any:
@@ -139,7 +147,7 @@ _LARGEST_NORM = {64: 1.09, 32: 3.01}
 
 def read_matrix_exponential(x: Any) -> Any:
     """Scaling and squaring of a Taylor series, each matrix as often as it needs."""
-    size = integer(x.type.shape.dims[-1], "the size of a matrix")
+    size = dims_of(x)[-1]
     last = rank_of(x) - 1
     sizes = (
         ops.abs(x) if x.dtype.kind == "float" else ops.hypot(ops.real(x), ops.imag(x))
@@ -212,40 +220,57 @@ def read_lu(x: Any, *, pivot: bool = True) -> Any:
 
 
 def _unpack(packed: Any, order: Any) -> tuple[Any, Any, Any]:
-    rows, columns = (integer(d, "a size") for d in packed.type.shape.dims[-2:])
-    small = min(rows, columns)
+    rows, columns = dims_of(packed)[-2:]
+    small = smaller(rows, columns)
     last = rank_of(packed) - 1
-    low = ops.tril(ops.slice_(packed, [0], [small], [last]), -1)
+    low = ops.tril(take_slice(packed, last, 0, small), -1)
     low = low + ops.eye(rows, small, dtype=packed.dtype)
-    high = ops.triu(ops.slice_(packed, [0], [small], [last - 1]))
-    one_hot = ops.equal(ops.expand_dims(order, [last - 1]), np.arange(rows)[:, None])
+    high = ops.triu(take_slice(packed, last - 1, 0, small))
+    place = ops.expand_dims(count_up(0, rows), [1])
+    one_hot = ops.equal(ops.expand_dims(order, [last - 1]), place)
     return ops.astype(one_hot, dtype=packed.dtype), low, high
 
 
-def _pivots(order: Any) -> Any:
-    """The row exchanges of an order of rows, counted from 1, as LAPACK has them."""
-    rows = integer(order.type.shape.dims[-1], "the number of rows")
+def _pivots(order: Any, count: Any) -> Any:
+    """The first row exchanges that lead to an order of rows, counted from 1.
+
+    LAPACK has them in this form.
+    """
     last = rank_of(order) - 1
-    place = np.arange(rows)
-    now = ops.zeros_like(order) + place.astype("int64")
-    found = []
-    for i in range(rows):
-        wanted = ops.slice_(order, [i], [i + 1], [last])
-        here = ops.slice_(now, [i], [i + 1], [last])
+    place = count_up(0, dims_of(order)[last])
+    start = ops.zeros_like(order) + place, ops.zeros_like(order)
+
+    def exchange(i: Any, now: Any, pivots: Any) -> Any:
+        is_row = ops.equal(place, i)
+        wanted = _element(order, i)
         at = ops.argmax(ops.astype(ops.equal(now, wanted), dtype="uint8"), last,
                         keepdims=True)  # fmt: skip
-        now = ops.where(ops.equal(place, at), here, now)
-        now = ops.where(place == i, wanted, now)
-        found.append(at + np.int64(1))
-    return ops.astype(ops.concat(*found, axis=last), dtype="int32")
+        now = ops.where(ops.equal(place, at), _element(now, i), now)
+        now = ops.where(is_row, wanted, now)
+        return now, ops.where(is_row, at + np.int64(1), pivots)
+
+    pivots = _repeat(count, exchange, *start)[1]
+    return ops.astype(take_slice(pivots, last, 0, count), dtype="int32")
+
+
+def _repeat(count: Any, body: Callable[..., Any], *start: Any) -> Any:
+    """The results of `values = body(i, *values)` for i from 0 to `count` - 1."""
+
+    def step(i: Any, condition: Any, *values: Any) -> Any:
+        return condition, *body(i, *values)
+
+    return ops.loop(scalar(count), None, step, *start)
+
+
+def _element(x: Any, i: Any) -> Any:
+    """Element i of the last axis, of which length 1 is kept."""
+    return ops.gather(x, ops.reshape(i, [1]), rank_of(x) - 1)
 
 
 def read_lu_factor(x: Any, *, pivot: bool = True) -> Any:
     expect(pivot, "LU without pivoting is not supported")
     packed, order = ops.lu(x)
-    small = min(integer(d, "a size") for d in x.type.shape.dims[-2:])
-    pivots = _pivots(cast_to(order, INT))
-    return packed, ops.slice_(pivots, [0], [small], [rank_of(pivots) - 1])
+    return packed, _pivots(cast_to(order, INT), smaller(*dims_of(x)[-2:]))
 
 
 def read_lu_factor_ex(x: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
@@ -258,26 +283,25 @@ def read_lu_with_info(x: Any, pivot: bool = True, check_errors: bool = True) -> 
     return (*read_lu_factor(x, pivot=pivot), _batch_zeros(x))
 
 
-def _order_of(pivots: Any, rows: int) -> Any:
+def _order_of(pivots: Any, rows: Any) -> Any:
     """The order of rows after exchanges."""
     last = rank_of(pivots) - 1
-    count = integer(pivots.type.shape.dims[-1], "the number of pivots")
-    place = np.arange(rows)
-    first = ops.slice_(pivots, [0], [1], [last])
-    now = ops.astype(ops.zeros_like(first), dtype="int64") + place.astype("int64")
-    for i in range(count):
-        at = ops.astype(ops.slice_(pivots, [i], [i + 1], [last]), dtype="int64")
-        at = at - np.int64(1)
-        here = ops.slice_(now, [i], [i + 1], [last])
+    place = count_up(0, rows)
+    exchanges = cast_to(pivots, INT) - np.int64(1)
+
+    def exchange(i: Any, now: Any) -> Any:
+        at = _element(exchanges, i)
         there = ops.gather_elements(now, at, axis=last)
-        now = ops.where(ops.equal(place, at), here, now)
-        now = ops.where(place == i, there, now)
-    return now
+        now = ops.where(ops.equal(place, at), _element(now, i), now)
+        return (ops.where(ops.equal(place, i), there, now),)
+
+    start = ops.sum(ops.zeros_like(exchanges), [last], keepdims=True) + place
+    return _repeat(dims_of(pivots)[last], exchange, start)[0]
 
 
 def read_lu_unpack(packed: Any, pivots: Any, unpack_data: bool = True,
                    unpack_pivots: bool = True) -> Any:  # fmt: skip
-    rows = integer(packed.type.shape.dims[-2], "a size")
+    rows = dims_of(packed)[-2]
     none = np.zeros(0, packed.dtype.numpy)
     p, low, high = _unpack(packed, _order_of(pivots, rows))
     return (
@@ -288,7 +312,7 @@ def read_lu_unpack(packed: Any, pivots: Any, unpack_data: bool = True,
 
 def read_lu_solve(packed: Any, pivots: Any, b: Any, *, left: bool = True,
                   adjoint: bool = False) -> Any:  # fmt: skip
-    rows = integer(packed.type.shape.dims[-2], "a size")
+    rows = dims_of(packed)[-2]
     p, low, high = _unpack(packed, _order_of(pivots, rows))
     a = ops.matmul(ops.matmul(p, low), high)
     return read_solve(read_adjoint(a) if adjoint else a, b, left=left)
@@ -301,11 +325,11 @@ def read_old_lu_solve(b: Any, packed: Any, pivots: Any) -> Any:
 def _tolerance(s: Any, x: Any, atol: Any, rtol: Any) -> Any:
     """The limit below which singular values count as zero."""
     largest = ops.max(s, [rank_of(s) - 1], keepdims=True)
-    eps = float(np.finfo(s.dtype.numpy).eps)
-    sizes = [integer(d, "a size") for d in x.type.shape.dims[-2:]]
+    eps = np.asarray(np.finfo(s.dtype.numpy).eps)
+    longest = as_value(larger(*dims_of(x)[-2:]), s.dtype)
     floor = number(0, s.dtype) if atol is None else _column(as_value(atol, s.dtype))
     if rtol is None:
-        usual = number(eps * max(sizes), s.dtype)
+        usual = longest * eps
         ratio = usual if atol is None else ops.where(
             ops.greater(floor, number(0, s.dtype)), number(0, s.dtype), usual
         )  # fmt: skip

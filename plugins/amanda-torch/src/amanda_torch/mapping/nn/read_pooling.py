@@ -13,11 +13,15 @@ from amanda_std.mappings import rank_of
 from amanda_torch.mapping.calls import torch_functions
 from amanda_torch.mapping.nn.read_conv import with_batch
 from amanda_torch.mapping.shape_arguments import (
+    count_up,
+    dims_of,
     equal_pairs,
-    integer,
+    larger,
     shape_argument,
+    smaller,
     spatial,
 )
+from amanda_torch.mapping.shapes.read_joins import pad
 from amanda_torch.mapping.type_promotion import number
 
 __all__ = ["READ", "read_adaptive_average", "read_average_pool"]
@@ -64,34 +68,31 @@ def read_average_pool(axes: int) -> Callable[..., Any]:
 
 
 def _window_sums(x: Any, options: Mapping[str, Any], ceil_mode: bool) -> Any:
-    """The sum of each window, of which padding is no part: by ones as a kernel."""
-    window, channels = options["window"], x.type.shape.dims[1]
-    count = integer(channels, "the number of channels")
-    kernel = np.ones((count, 1, *window), x.dtype.numpy)
-    pairs = list(options["padding"])
+    """The sum of each window, where padding is zeros: as many times the average."""
+    window, strides, pairs = (options[k] for k in ("window", "strides", "padding"))
     if ceil_mode:
-        sizes = [integer(n, "a size of the data") for n in x.type.shape.dims[2:]]
-        rows = zip(sizes, window, options["strides"], pairs, strict=True)
-        pairs = [(pad, pad + _overhang(size, length, step, pad))
-                 for size, length, step, (pad, _) in rows]  # fmt: skip
-    return ops.conv(
-        x, kernel, strides=options["strides"], padding=tuple(pairs), groups=count
+        rows = zip(dims_of(x)[2:], window, strides, pairs, strict=True)
+        ends = [(low, low + _overhang(size, length, step, low))
+                for size, length, step, (low, _) in rows]  # fmt: skip
+        x = pad(x, [n for pair in reversed(ends) for n in pair])
+        options = {**options, "padding": equal_pairs(0, len(window))}
+    return ops.avg_pool(x, count_pads=True, **options) * number(
+        math.prod(window), x.dtype
     )
 
 
-def _overhang(size: int, length: int, step: int, pad: int) -> int:
+def _overhang(size: Any, length: int, step: int, pad: int) -> Any:
     """How far a last, partial window reaches beyond the padded data.
 
     A window that starts in the padding at the end does not count."""
     whole = size + 2 * pad
-    last = -(-(whole - length) // step)
-    last -= last * step >= size + pad
-    return max(last * step + length - whole, 0)
+    last = smaller(-((length - whole) // step), -(-(size + pad) // step) - 1)
+    return larger(last * step + length - whole, 0)
 
 
 def _lengths(x: Any, axes: int, size: Sequence[Any]) -> list[Any]:
     """Sizes of the result; None keeps that of the data."""
-    dims = x.type.shape.dims[-axes:]
+    dims = dims_of(x)[-axes:]
     return [d if s is None else s for s, d in zip(size, dims, strict=True)]
 
 
@@ -110,43 +111,38 @@ def read_adaptive_average(axes: int) -> Callable[..., Any]:
 
 
 def _adaptive_max(axes: int) -> Callable[..., Any]:
-    """The maximum of each bin and its index; sizes must be known."""
+    """The maximum of each bin and its index."""
 
     def read(x: Any, size: Any) -> Any:
         wanted = _lengths(x, axes, spatial(size, axes))
-        given = [integer(n, "a size of the data") for n in x.type.shape.dims[-axes:]]
-        tables = [_bins(n, m) for n, m in zip(given, wanted, strict=True)]
-        return _bin_maximum(x, given, tables)
+        return _bin_maximum(x, dims_of(x)[-axes:], wanted)
 
     return read
 
 
-def _bins(size: int, count: int) -> tuple[Any, Any]:
-    """Indices of the elements of each bin, and whether they belong to it."""
-    starts = [i * size // count for i in range(count)]
-    stops = [-(-(i + 1) * size // count) for i in range(count)]
-    width = max((b - a for a, b in zip(starts, stops, strict=True)), default=1)
-    places = np.array([[a + j for j in range(width)] for a in starts])
-    inside = np.array([[a + j < b for j in range(width)]
-                       for a, b in zip(starts, stops, strict=True)])  # fmt: skip
-    return np.minimum(places, size - 1), inside
+def _bins(size: Any, count: Any) -> tuple[Any, Any]:
+    """Indices [count, width] of the elements of each bin, and which belong to it."""
+    i = count_up(0, count)
+    starts, stops = i * size // count, -(-(i + 1) * size // count)
+    if isinstance(starts, np.ndarray):
+        width = int((stops - starts).max(initial=1))
+    else:
+        width = -(-size // count) + 1
+    places = starts[:, None] + count_up(0, width)
+    return places.clip(0, size - 1), places < stops[:, None]
 
 
-def _bin_maximum(
-    x: Any, sizes: Sequence[int], tables: Sequence[tuple[Any, Any]]
-) -> tuple[Any, Any]:
+def _bin_maximum(x: Any, sizes: Sequence[Any], counts: Sequence[Any]) -> Any:
     axes = len(sizes)
-    place, inside = np.zeros((1,) * (2 * axes), int), np.ones((1,) * (2 * axes), bool)
-    for i, (at, ok) in enumerate(tables):
-        shape = [1] * (2 * axes)
-        shape[i], shape[axes + i] = at.shape
-        place = place * sizes[i] + at.reshape(shape)
-        inside = inside & ok.reshape(shape)
-    counts = [at.shape[0] for at, _ in tables]
-    table = np.broadcast_to(place, inside.shape).reshape(*counts, -1).astype("int64")
-    mask = inside.reshape(*counts, -1)
-    outer = list(x.type.shape.dims[:-axes])
-    flat = ops.reshape(x, shape_argument([*_dim_values(x, outer), math.prod(sizes)]))
+    place, inside = np.zeros((), "int64"), np.ones((), bool)
+    for i, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+        others = [j for j in range(2 * axes) if j not in (i, axes + i)]
+        at, belongs = (ops.expand_dims(v, others) for v in _bins(size, count))
+        place, inside = place * size + at, inside & belongs
+    rows = shape_argument([*counts, -1])
+    table, mask = ops.reshape(place, rows), ops.reshape(inside, rows)
+    outer = list(dims_of(x)[:-axes])
+    flat = ops.reshape(x, shape_argument([*outer, math.prod(sizes)]))
     bins = ops.gather(flat, table, len(outer))
     low = float("-inf") if x.dtype.kind == "float" else np.iinfo(x.dtype.numpy).min
     bins = ops.where(mask, bins, number(low, x.dtype))
@@ -158,24 +154,18 @@ def _bin_maximum(
     return ops.max(bins, [last]), ops.squeeze(index, [last])
 
 
-def _dim_values(x: Any, dims: Sequence[Any]) -> list[Any]:
-    return [d if isinstance(d, int) else ops.dim(x, axis=i) for i, d in enumerate(dims)]
-
-
 def _unpool(axes: int) -> Callable[..., Any]:
     def read(x: Any, indices: Any, size: Any, stride: Any = None,
              padding: Any = None) -> Any:  # fmt: skip
         del stride, padding
         wanted = list(size)[-axes:]
-        outer = list(x.type.shape.dims[:-axes])
-        total = math.prod(integer(n, "a size") for n in wanted)
-        rows = [ops.reshape(v, shape_argument([*_dim_values(x, outer), -1]))
-                for v in (x, indices)]  # fmt: skip
-        zeros = ops.full(
-            shape_argument([*_dim_values(x, outer), total]), number(0, x.dtype)
-        )
-        y = ops.scatter_elements(zeros, rows[1], rows[0], axis=len(outer))
-        return ops.reshape(y, shape_argument([*_dim_values(x, outer), *wanted]))
+        outer = list(dims_of(x)[:-axes])
+        total = math.prod(wanted)
+        flat = shape_argument([*outer, -1])
+        zeros = ops.full(shape_argument([*outer, total]), number(0, x.dtype))
+        y = ops.scatter_elements(zeros, ops.reshape(indices, flat),
+                                 ops.reshape(x, flat), axis=len(outer))  # fmt: skip
+        return ops.reshape(y, shape_argument([*outer, *wanted]))
 
     return read
 

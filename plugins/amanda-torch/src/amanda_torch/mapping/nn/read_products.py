@@ -118,8 +118,11 @@ def read_kron(a: Any, b: Any) -> Any:
 def read_cross(a: Any, b: Any, dim: int | None = None) -> Any:
     """The vector product along an axis of three elements."""
     a, b = promote(a, b)
-    dims = a.type.shape.dims
-    axis = dims.index(3) if dim is None else axis_of(dim, a)
+    if dim is None:  # the first axis of which the program knows that it has three
+        dims = a.type.shape.dims
+        axis = next(i for i, d in enumerate(dims) if isinstance(d, int) and d == 3)
+    else:
+        axis = axis_of(dim, a)
 
     def turn(x: Any, by: int) -> Any:
         return ops.roll(x, [by], axes=(axis,))

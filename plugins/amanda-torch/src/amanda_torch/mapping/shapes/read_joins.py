@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations, combinations_with_replacement, pairwise
 from typing import Any
 
@@ -11,7 +11,15 @@ import numpy as np
 from amanda_std import ops
 from amanda_std.mappings import Value, cast_to, expect, known_content, rank_of
 from amanda_torch.mapping.calls import torch_functions
-from amanda_torch.mapping.shape_arguments import axis_of, integer, shape_argument
+from amanda_torch.mapping.shape_arguments import (
+    axis_of,
+    count_up,
+    dims_of,
+    integer,
+    larger,
+    shape_argument,
+    smaller,
+)
 from amanda_torch.mapping.shapes.read_shapes import read_at_least, take_slice
 from amanda_torch.mapping.type_promotion import number, promote, result_type
 
@@ -53,25 +61,24 @@ def read_column_stack(xs: Sequence[Any]) -> Any:
     return concat([ops.reshape(x, [-1, 1]) if rank_of(x) < 2 else x for x in xs], 1)
 
 
-def read_split(x: Any, split_size: Any, dim: int = 0, *, outputs: int = 0) -> Any:
+def read_split(x: Any, split_size: Any, dim: int = 0, *, context: Any) -> Any:
     """Parts of a size, the last one smaller, or of several sizes."""
     axis = axis_of(dim, x)
     if isinstance(split_size, list | tuple):
         sizes = list(split_size)
     else:
-        whole = integer(x.type.shape.dims[axis], "the size of a split axis")
-        part = integer(split_size, "split_size")
-        sizes = [part] * (whole // part) if part else [0]
-        sizes += [whole % part] if part and whole % part else []
-        sizes = sizes or [0]
-    del outputs
+        sizes = _equal_sizes(dims_of(x)[axis], split_size, len(context.source.outputs))
     return tuple(ops.split(x, shape_argument(sizes), axis=axis, outputs=len(sizes)))
 
 
-def read_chunk(x: Any, chunks: int, dim: int = 0) -> Any:
-    axis = axis_of(dim, x)
-    whole = integer(x.type.shape.dims[axis], "the size of a split axis")
-    return read_split(x, max(-(-whole // chunks), 1), dim)
+def _equal_sizes(whole: Any, part: Any, count: int) -> list[Any]:
+    """The sizes of the parts of an axis: the program determines how many there are."""
+    return [*[part] * (count - 1), whole - part * (count - 1)]
+
+
+def read_chunk(x: Any, chunks: int, dim: int = 0, *, context: Any) -> Any:
+    part = larger(-(-dims_of(x)[axis_of(dim, x)] // chunks), 1)
+    return read_split(x, part, dim, context=context)
 
 
 def read_tensor_split(x: Any, sections: Any, dim: int = 0) -> Any:
@@ -79,15 +86,13 @@ def read_tensor_split(x: Any, sections: Any, dim: int = 0) -> Any:
     if isinstance(sections, Value):
         sections = _split_points(sections)
     axis = axis_of(dim, x)
-    whole = integer(x.type.shape.dims[axis], "the size of a split axis")
+    whole = dims_of(x)[axis]
     if isinstance(sections, int):
-        small, more = divmod(whole, sections)
-        sizes = [small + (i < more) for i in range(sections)]
-        ends = np.cumsum([0, *sizes]).tolist()
+        small, more = whole // sections, whole % sections
+        ends = [small * i + smaller(more, i) for i in range(sections + 1)]
     else:
         ends = [0, *sections, whole]
-    pairs = pairwise(ends)
-    return tuple(take_slice(x, axis, a, b) for a, b in pairs)
+    return tuple(take_slice(x, axis, a, b) for a, b in pairwise(ends))
 
 
 def _split_points(sections: Value) -> Any:
@@ -115,18 +120,14 @@ def read_unbind(x: Any, dim: int = 0) -> Any:
 
 
 def read_chunk_cat(xs: Sequence[Any], dim: int, num_chunks: int) -> Any:
+    """Each tensor, padded to equal parts, with these as rows."""
     rows = []
     dim = axis_of(dim, xs[0])
     for x in xs:
-        whole = integer(x.type.shape.dims[dim], "the size of a split axis")
-        size = -(-whole // num_chunks)
-        pads = [[0, 0] for _ in range(rank_of(x))]
-        pads[dim] = [0, size * num_chunks - whole]
-        parts = ops.split(ops.pad(x, pads), [size] * num_chunks, axis=dim,
-                          outputs=num_chunks)  # fmt: skip
-        flat = [ops.reshape(p, shape_argument([*x.type.shape.dims[:dim], -1]))
-                for p in parts]  # fmt: skip
-        rows.append(ops.stack(*flat, axis=dim))
+        outer, whole = dims_of(x)[:dim], dims_of(x)[dim]
+        missing = -(-whole // num_chunks) * num_chunks - whole
+        y = pad(x, [0, 0] * (rank_of(x) - 1 - dim) + [0, missing])
+        rows.append(ops.reshape(y, shape_argument([*outer, num_chunks, -1])))
     return concat(rows, dim + 1)
 
 
@@ -152,11 +153,11 @@ def read_combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any
 
 def read_block_diagonal(xs: Sequence[Any]) -> Any:
     xs = [read_at_least(2)(x) for x in promote(*xs)]
-    sizes = [[integer(d, "a size") for d in x.type.shape.dims] for x in xs]
-    width, left, rows = sum(s[1] for s in sizes), 0, []
-    for x, (_, columns) in zip(xs, sizes, strict=True):
-        rows.append(ops.pad(x, [[0, 0], [left, width - left - columns]]))
-        left += columns
+    widths = [dims_of(x)[1] for x in xs]
+    total, left, rows = sum(widths), 0, []
+    for x, width in zip(xs, widths, strict=True):
+        rows.append(pad(x, [left, total - left - width]))
+        left += width
     return ops.concat(*rows, axis=0)
 
 
@@ -191,22 +192,22 @@ def _pad_edge(x: Any, pads: Sequence[Any]) -> Any:
     """The element nearest to each place; a negative number removes elements."""
     if not any(isinstance(n, int) and n < 0 for n in pads):
         return ops.pad(x, _rows(x, pads), mode="edge")
-    for i in range(0, len(pads), 2):
-        axis = rank_of(x) - 1 - i // 2
-        size = integer(x.type.shape.dims[axis], "the size of a padded axis")
-        low, high = (integer(n, "padding") for n in pads[i : i + 2])
-        at = np.clip(np.arange(-low, size + high), 0, size - 1)
-        x = ops.gather(x, at.astype("int64"), axis)
-    return x
+    return _gather_padded(x, pads, lambda at, size: at.clip(0, size - 1))
 
 
 def _pad_circular(x: Any, pads: Sequence[Any]) -> Any:
-    expect(all(isinstance(n, int) for n in pads), "padding known at run time only")
+    return _gather_padded(x, pads, lambda at, size: at % size)
+
+
+def _gather_padded(
+    x: Any, pads: Sequence[Any], source: Callable[[Any, Any], Any]
+) -> Any:
+    """Padding whose elements are those of the data at `source(index, size)`."""
     for i in range(0, len(pads), 2):
         axis = rank_of(x) - 1 - i // 2
-        size = integer(x.type.shape.dims[axis], "the size of a padded axis")
-        at = np.arange(-pads[i], size + pads[i + 1]) % size
-        x = ops.gather(x, at.astype("int64"), axis)
+        size = dims_of(x)[axis]
+        low, high = pads[i : i + 2]
+        x = ops.gather(x, source(count_up(-low, size + high), size), axis)
     return x
 
 

@@ -11,7 +11,14 @@ from amanda.types import DType
 from amanda_std import ops
 from amanda_std.mappings import cast_to, rank_of
 from amanda_torch.mapping.calls import torch_functions
-from amanda_torch.mapping.shape_arguments import axis_of, integer
+from amanda_torch.mapping.shape_arguments import (
+    axis_of,
+    dims_of,
+    shape_argument,
+    smaller,
+)
+from amanda_torch.mapping.shapes.read_joins import pad
+from amanda_torch.mapping.shapes.read_shapes import take_slice
 from amanda_torch.mapping.type_promotion import as_float, number
 
 __all__ = ["READ"]
@@ -35,14 +42,14 @@ def _prepare(kind: str, x: Any) -> Any:
     return as_float(x) if kind in ("rfft", "ihfft") else _complex(x)
 
 
-def _transform(kind: str, x: Any, sizes: list[int] | None, axes: list[int],
+def _transform(kind: str, x: Any, sizes: Any, axes: list[int],
                norm: str) -> Any:  # fmt: skip
     """A transform; those of Hermitian signals are by their conjugates."""
     x = _prepare(kind, x)
-    sizes = None if sizes is None else [
-        integer(x.type.shape.dims[a], "a size") if n == -1 else n
-        for n, a in zip(sizes, axes, strict=True)
-    ]  # fmt: skip
+    sizes = None if sizes is None else shape_argument(
+        [dims_of(x)[a] if isinstance(n, int) and n == -1 else n
+         for n, a in zip(sizes, axes, strict=True)]
+    )  # fmt: skip
     if kind == "hfft":
         return ops.irfft(ops.conj(x), sizes, axes, norm=_OPPOSITE[norm])
     if kind == "ihfft":
@@ -98,8 +105,8 @@ def _shift(sign: int) -> Callable[..., Any]:
             [dim] if isinstance(dim, int) else list(dim)
         )  # fmt: skip
         axes = [axis_of(a, x) for a in axes]
-        sizes = [integer(x.type.shape.dims[a], "a size") for a in axes]
-        shifts = [n // 2 if sign > 0 else (n + 1) // 2 for n in sizes]
+        sizes = [dims_of(x)[a] for a in axes]
+        shifts = shape_argument([(n if sign > 0 else n + 1) // 2 for n in sizes])
         return ops.roll(x, shifts, axes=tuple(axes)) if axes else ops.identity(x)
 
     return read
@@ -147,7 +154,7 @@ def read_istft(
     """Frames added where they overlap, divided by the sum of squared windows."""
     hop, size = hop_length or n_fft // 4, win_length or n_fft
     frames = ops.swap_last(x)
-    count = integer(frames.type.shape.dims[-2], "the number of frames")
+    count = dims_of(frames)[-2]
     one = True if onesided is None else onesided
     norm, axis = "ortho" if normalized else "backward", rank_of(frames) - 1
     if not one and not return_complex:
@@ -158,18 +165,15 @@ def read_istft(
     weights = _window(ops.real(parts) if return_complex else parts, window, size, n_fft)
     parts = parts * cast_to(weights, parts.dtype)
     total = _add_frames(parts, hop)
-    squares = ops.broadcast_to(weights * weights, [count, n_fft])
+    squares = ops.broadcast_to(weights * weights, shape_argument([count, n_fft]))
     weight = ops.overlap_add(squares, hop)
     start = n_fft // 2 if center else 0
     whole = n_fft + hop * (count - 1)
-    stop = (
-        start + length if length is not None else (whole - start if center else whole)
-    )
-    kept = min(stop, whole)
-    y = ops.slice_(total, [start], [kept], [rank_of(total) - 1])
-    y = y / cast_to(ops.slice_(weight, [start], [kept], [0]), y.dtype)
-    missing = stop - kept
-    return ops.pad(y, [[0, 0]] * (rank_of(y) - 1) + [[0, missing]]) if missing else y
+    stop = whole - start if length is None else start + length
+    kept = smaller(stop, whole)
+    y = take_slice(total, rank_of(total) - 1, start, kept)
+    y = y / cast_to(take_slice(weight, 0, start, kept), y.dtype)
+    return y if length is None else pad(y, [0, stop - kept])
 
 
 def _add_frames(frames: Any, hop: int) -> Any:
