@@ -195,7 +195,8 @@ class HubMapping(RuleMapping):
         hub.infer(copy)
         if self.layout is not None:
             hub.assign_layout(copy, self.layout)
-        lower(copy, supports, {**self.fallback_definitions, **self.definitions})
+        overrides = {**self.fallback_definitions, **self.definitions}
+        lower(copy, supports, {k: overrides[k] for k in overrides.keys() - refused})
         return copy
 
     # -- programs --------------------------------------------------------------------

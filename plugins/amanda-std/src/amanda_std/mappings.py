@@ -19,6 +19,7 @@ from amanda_std.engine.arrays import array_type
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.samples import Sample, difference
 from amanda_std.engine.values import Value, tracing
+from amanda_std.hub.computed_axes import COMPUTED_AXES
 from amanda_std.hub.dim_values import dims_as_vector
 from amanda_std.hub.loop_definitions import loop_as_while, scan_as_while
 from amanda_std.hub.lowering import lower
@@ -43,6 +44,7 @@ from amanda_std.hub.random_definitions import (
     philox_by_arithmetic,
     threefry_by_arithmetic,
 )
+from amanda_std.hub.unsigned_integers import INT64_DEFINITIONS
 from amanda_std.ops.control.bodies import inline as inline_body
 from amanda_std.ops.ml.trees import COMPARISONS as TREE_COMPARISONS
 from amanda_std.ops.ml.trees import JOINS as TREE_AGGREGATIONS
@@ -50,6 +52,8 @@ from amanda_std.ops.tensor.saturating_cast import finite_limits as finite_limits
 from amanda_std.passes.infer import infer
 
 __all__ = [
+    "COMPUTED_AXES",
+    "INT64_DEFINITIONS",
     "REQUIRED",
     "STD_SIDE",
     "TREE_AGGREGATIONS",

@@ -33,6 +33,9 @@ values. The kinds:
 - `models-dynamic`: the same with a symbolic batch and length, at two sizes, by one
   executable.
 
+On the backend `torch-export` a case is a round trip: the graph of the hub is mapped to
+PyTorch again, written as `.pt2`, loaded by `torch.export.load`, and run by PyTorch.
+
 Where PyTorch leaves values open, outputs are right as follows. Random ops, dropout
 among them: 500 calls have the distribution of 500 calls of PyTorch, by three tests.
 The Kolmogorov-Smirnov statistics of each of the first 256 elements, and of

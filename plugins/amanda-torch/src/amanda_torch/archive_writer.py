@@ -38,7 +38,8 @@ def write_archive(graph: Graph, file: BinaryIO, dictionary: Dictionary) -> None:
     """Write a program and its weights; their data is copied in blocks."""
     record = PROGRAM_RECORDS.of(graph)
     model = record.get("model") or DEFAULT_MODEL
-    program = json.dumps(program_json(graph, dictionary), allow_nan=False).encode()
+    fields = program_json(graph, dictionary)
+    program = json.dumps(fields, allow_nan=False).encode()
     with ArchiveWriter(file) as archive:
         writer = _Writer(archive)
         ops = [op for op in graph if is_weight(op)]
@@ -58,10 +59,11 @@ def write_archive(graph: Graph, file: BinaryIO, dictionary: Dictionary) -> None:
             config = writer.add_tensors(part, prefix, members)
             writer.add(table.format(model), json.dumps({"config": config}).encode())
         writer.add(MEMBERS.program.format(model), program)
-        members_of_file = {
-            MEMBERS.samples.format(model): b"",
-            **record.get("members", {}),
-        }
+        samples = MEMBERS.samples.format(model)
+        members_of_file = {samples: b"", **record.get("members", {})}
+        calls = fields["graph_module"]["module_call_graph"]
+        if calls != record.get("module_call_graph", calls):
+            members_of_file[samples] = b""  # those of a file were for its own inputs
         for name, content in members_of_file.items():
             writer.add(name, content)
         for name, text in _MARKS.items():

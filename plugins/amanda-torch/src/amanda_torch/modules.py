@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.backend import consumes
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["to_exported_program", "to_module"]
 
 _NAMESPACE: Final = "amanda/torch/*"
+_LOADING: Final = Lock()
+"""PyTorch loads one program at a time."""
 
 
 def to_exported_program(graph: Graph) -> Any:
@@ -35,7 +38,8 @@ def to_exported_program(graph: Graph) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.pt2"
         Format().write(graph, path)
-        program = torch.export.load(path)
+        with _LOADING:
+            program = torch.export.load(path)
     _join_tied_weights(program)
     return program
 

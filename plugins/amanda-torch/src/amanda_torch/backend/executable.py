@@ -31,7 +31,7 @@ from amanda_torch.backend.steps import TorchSteps
 if TYPE_CHECKING:
     from amanda_torch.backend.torch_backend import Settings
 
-__all__ = ["Executable", "Report"]
+__all__ = ["Executable", "Report", "SeparateResults"]
 
 _STATE: Final = frozenset({"holds", "reads", "writes"})
 _Tensor: Final = torch.Tensor
@@ -107,7 +107,7 @@ class Executable:
                 lock = self.state.lock if self.state else nullcontext()
                 with run_context(self._context), lock:
                     results = self.steps.run(args)
-            kept = _Separate(args, self.steps.constant_memory).separate(results)
+            kept = SeparateResults(args, self.steps.constant_memory).separate(results)
             return kept if as_tensors else [to_numpy(value) for value in kept]
 
     def report(self) -> Report:
@@ -174,7 +174,7 @@ def _container_of_tensors(feed: Any, device: Any) -> Any:
     return to_tensor(np.asarray(feed), device)
 
 
-class _Separate:
+class SeparateResults:
     """Results that share no memory with feeds, weights or each other."""
 
     def __init__(self, feeds: Sequence[Any], memory: set[int]) -> None:

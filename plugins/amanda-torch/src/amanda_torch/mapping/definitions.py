@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from amanda.mapping import Decline
 from amanda_std.mappings import (
+    COMPUTED_AXES,
+    INT64_DEFINITIONS,
     float32_definition,
     loop_as_while,
     philox_by_arithmetic,
@@ -23,10 +26,35 @@ _WITHOUT_NARROW_KERNELS = (
 )  # fmt: skip
 """Ops that PyTorch computes in float32 and float64, but not in narrower floats."""
 
+_TABLES: tuple[dict[str, Callable[..., Any]], ...] = (
+    {name: float32_definition(name) for name in _WITHOUT_NARROW_KERNELS},
+    INT64_DEFINITIONS,
+    COMPUTED_AXES,
+    {
+        "loop": loop_as_while,
+        "philox4x32": philox_by_arithmetic,
+        "scan": scan_as_while,
+        "threefry2x32": threefry_by_arithmetic,
+    },
+)
+
+
+def _first_that_fits(definitions: list[Callable[..., Any]]) -> Callable[..., Any]:
+    """The first of several definitions that does not decline."""
+
+    def define(*xs: Any, **attrs: Any) -> Any:
+        *others, last = definitions
+        for each in others:
+            try:
+                return each(*xs, **attrs)
+            except Decline:
+                continue
+        return last(*xs, **attrs)
+
+    return definitions[0] if len(definitions) == 1 else define
+
+
 DEFINITIONS: dict[str, Callable[..., Any]] = {
-    **{name: float32_definition(name) for name in _WITHOUT_NARROW_KERNELS},
-    "loop": loop_as_while,
-    "philox4x32": philox_by_arithmetic,
-    "scan": scan_as_while,
-    "threefry2x32": threefry_by_arithmetic,
+    name: _first_that_fits([table[name] for table in _TABLES if name in table])
+    for name in sorted({name for table in _TABLES for name in table})
 }

@@ -6,7 +6,6 @@ A scalar constant is a number of the op, as in programs that PyTorch exports.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -155,53 +154,6 @@ def write_polygamma(o: Any, n: Any, x: Any) -> Any:
     return write_call(o, "where.self", is_first, write_call(o, "digamma", x), y)
 
 
-# -- unsigned integers ---------------------------------------------------------------
-
-_WIDE = DType("int64")
-_WRAPPING = ("add", "subtract", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor",
-             "bitwise_left_shift")  # fmt: skip
-
-
-def _of_unsigned(name: str, write: Callable[..., Any]) -> Callable[..., Any]:
-    """A binary op that computes unsigned integers, for which PyTorch has few kernels,
-    as int64; the cast back drops higher bits."""
-
-    @wraps(write)
-    def write_any(o: Any, a: Any, b: Any) -> Any:
-        dtype = dtype_of(a)
-        if dtype.kind != "uint" or dtype.bits < 16:
-            return write(o, a, b)
-        if dtype.bits == 64 and name == "bitwise_right_shift":
-            return _shift_right(o, a, b)
-        if dtype.bits == 64 and name not in _WRAPPING:
-            raise Decline(f"PyTorch has no {name} of {dtype}")
-        cast = "view.dtype" if dtype.bits == 64 else "to.dtype"
-        y = write(o, *(_as_wide(o, cast, x) for x in (a, b)))
-        if dtype_of(o.source.outputs[0]).kind == "bool":
-            return y
-        return write_call(o, cast, y, dtype=dtype)
-
-    return write_any
-
-
-def _shift_right(o: Any, a: Any, b: Any) -> Any:
-    """A shift of uint64 as one of int64, without the bits that the sign fills in."""
-    count = number_or_value(b)
-    if not isinstance(count, int) or not 0 < count < 64:
-        raise Decline("PyTorch has no shift of uint64 by bits known at run time only")
-    y = write_call(o, "view.dtype", a, dtype=_WIDE)
-    y = write_call(o, "bitwise_right_shift.Tensor_Scalar", y, other=count)
-    y = write_call(o, "bitwise_and.Scalar", y, other=2 ** (64 - count) - 1)
-    return write_call(o, "view.dtype", y, dtype=dtype_of(a))
-
-
-def _as_wide(o: Any, cast: str, x: Any) -> Any:
-    number = number_or_value(x)
-    if isinstance(number, OutputPort):
-        return write_call(o, cast, x, dtype=_WIDE)
-    return write_constant(o, np.array(number % 2**64, "uint64").astype("int64"))
-
-
 # -- casts -------------------------------------------------------------------------
 
 _WITHOUT_INFINITY = {"float8_e4m3fn": 464, "float8_e8m0fnu": None}
@@ -255,7 +207,7 @@ def write_hardsigmoid(o: Any, x: Any, *, alpha: float, beta: float) -> Any:
     return write_call(o, "hardsigmoid", x)
 
 
-_BINARY: dict[str, Callable[..., Any]] = {
+WRITE: dict[str, Any] = {
     "add": _commutative("add.Tensor"),
     "multiply": _commutative("mul.Tensor"),
     "subtract": write_subtract,
@@ -277,10 +229,6 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "bitwise_xor": _commutative("bitwise_xor.Tensor"),
     "bitwise_left_shift": _binary("bitwise_left_shift.Tensor"),
     "bitwise_right_shift": _binary("bitwise_right_shift.Tensor"),
-}
-
-WRITE: dict[str, Any] = {
-    **{name: _of_unsigned(name, write) for name, write in _BINARY.items()},
     "clip": write_clip,
     "complex": write_complex,
     "imag": write_imag,
