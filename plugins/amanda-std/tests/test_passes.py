@@ -7,6 +7,7 @@ import pytest
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.graph import Graph
+from amanda.tensors import Tensor
 from amanda.types import TensorType, parse_type
 from amanda_std import expand, grad, lower, ops, trace, tracing
 from amanda_std.hub.expansion import is_not_composite
@@ -255,3 +256,18 @@ def test_large_transposed_constants_are_copied_when_they_are_read():
     folded = graph.results[0].op.attrs["value"]
     assert folded.is_lazy
     np.testing.assert_array_equal(folded.numpy(), weight.T)
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_what_tied_weights_are_used_for_is_not_folded(is_repeated):
+    """The tensor would be there twice. Two constants of one tensor are like one."""
+    weight = Tensor.of(np.ones((300, 200), "float32"))
+    graph = Graph("amanda/std/1")
+    x = graph.parameter(TensorType("int32", [4]))
+    first = graph.constant(weight).output
+    second = graph.constant(weight).output if is_repeated else first
+    with tracing(graph):
+        graph.result(ops.gather(first, x, axis=0).port)
+        graph.result(ops.transpose(second, perm=(1, 0)).port)
+    infer(graph)
+    assert fold(graph) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from amanda.formatkit import DTypeCodes
 
 __all__ = [
     "DTYPES", "KINDS_OF_FRAMEWORK", "LAYOUTS", "MEMORY_FORMATS", "code_of",
-    "device_fields", "device_name", "op_type", "target_of", "variant",
+    "device_fields", "device_name", "json_number", "op_type", "target_of", "variant",
 ]  # fmt: skip
 
 DTYPES: Final = DTypeCodes(
@@ -103,3 +104,14 @@ def code_of(names: Mapping[int, str], name: Any, what: str) -> int:
         if known == name:
             return code
     raise FormatError(f"PyTorch has no such {what}", got=name)
+
+
+def json_number(value: Any) -> Any:
+    """A number as JSON has it, where infinity and NaN are texts.
+
+    >>> json_number(1.5), json_number(float("-inf"))
+    (1.5, '-Infinity')
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +16,6 @@ from amanda_torch.payloads import read_payloads
 
 __all__ = [
     "LiveArguments", "export_live_object", "export_script", "import_torch",
-    "serialize_module",
 ]  # fmt: skip
 
 
@@ -127,6 +125,8 @@ def _program_fields(torch: Any, program: Any) -> dict[str, Any]:
     """What `torch.export.save` writes of a program, other than its tensors."""
     from torch._export.serde import schema, serialize
 
+    from amanda_torch.fx_graphs import json_fields, serialize_module
+
     version = dict(zip(("major", "minor"), schema.SCHEMA_VERSION, strict=True))
     with serialize._enable_graph_inputs_of_type_nn_module(program.example_inputs):
         module = serialize_module(
@@ -136,28 +136,12 @@ def _program_fields(torch: Any, program: Any) -> dict[str, Any]:
     return {
         "graph_module": module,
         "opset_version": {"aten": torch._C._get_max_operator_version()},
-        "range_constraints": _json_fields(ranges),
+        "range_constraints": json_fields(ranges),
         "schema_version": version,
         "verifiers": [each.dialect for each in program.verifiers],
         "torch_version": str(torch.__version__),
         "guards_code": list(program._guards_code),
     }
-
-
-def serialize_module(module: Any, signature: Any, calls: Sequence[Any]) -> Any:
-    """The JSON of a graph module of PyTorch, as archives have it."""
-    from torch._export.serde import serialize
-
-    serializer = serialize.GraphModuleSerializer(signature, calls)
-    return _json_fields(serializer.serialize(module))
-
-
-def _json_fields(record: Any) -> Any:
-    """The JSON of a record of PyTorch's serializer."""
-    from torch._export.serde import serialize
-
-    fields = serialize._dataclass_to_dict(record)
-    return json.loads(json.dumps(fields, cls=serialize.EnumEncoder))
 
 
 def _writes(program: Any) -> bool:
@@ -190,7 +174,7 @@ class _Storages:
         return {name: self._entry(name, value) for name, value in tensors.items()}
 
     def _entry(self, name: str, tensor: Any) -> dict[str, Any]:
-        from torch._export.serde import serialize
+        from amanda_torch.fx_graphs import tensor_fields
 
         storage = tensor.untyped_storage()
         path = str(storage.data_ptr())
@@ -200,7 +184,7 @@ class _Storages:
         return {
             "path_name": path,
             "is_param": isinstance(tensor, self.torch.nn.Parameter),
-            "tensor_meta": _json_fields(serialize.serialize_tensor_meta(tensor)),
+            "tensor_meta": tensor_fields(tensor),
         }
 
     def file_of(self, name: str, /) -> tuple[MessageFile, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from amanda_torch.codes import (
     MEMORY_FORMATS,
     code_of,
     device_fields,
+    json_number,
     target_of,
 )
 from amanda_torch.records import NODE_RECORDS, usual_groups
@@ -172,15 +172,14 @@ class NodeWriter:
         if isinstance(value, DType):
             return {"as_scalar_type": DTYPES.code(value)}
         if isinstance(value, complex):
-            return {
-                "as_complex": {"real": _float(value.real), "imag": _float(value.imag)}
-            }
+            parts = {"real": json_number(value.real), "imag": json_number(value.imag)}
+            return {"as_complex": parts}
         kind = _SCALARS.get(type(value))
         if kind is None:
             raise FormatError(
                 "an argument that files cannot have", got=f"{value!r:.60}"
             )
-        return {kind: _float(value)}
+        return {kind: json_number(value)}
 
     def _body(self, body: Graph) -> dict[str, Any]:
         """A graph with a name of its own: of those with one name PyTorch keeps one."""
@@ -206,7 +205,7 @@ class NodeWriter:
         kind = _SCALARS.get(found.pop()) if len(found) == 1 else None
         if kind is None:
             raise FormatError("a list that files cannot have", got=f"{items!r:.60}")
-        return {f"{kind}s": [_float(item) for item in items]}
+        return {f"{kind}s": [json_number(item) for item in items]}
 
     def _lists(self, items: list[Any]) -> dict[str, Any]:
         flat = [one for item in items for one in item]
@@ -217,7 +216,8 @@ class NodeWriter:
             return {"as_nested_tensors": names}
         if all(type(one) is int for one in flat):
             return {"as_int_lists": [list(item) for item in items]}
-        return {"as_float_lists": [[_float(float(x)) for x in item] for item in items]}
+        rows = [[json_number(float(each)) for each in item] for item in items]
+        return {"as_float_lists": rows}
 
     def _list_of_values(self, items: list[Any]) -> dict[str, Any]:
         """A list with values: of tensors, or of symbolic numbers among numbers."""
@@ -227,7 +227,7 @@ class NodeWriter:
             constant = kind.replace("sym_", "")
             return {f"{kind}s": [
                 {"as_name": self.values.name(item)} if isinstance(item, OutputPort)
-                else {constant: _float(item)} for item in items
+                else {constant: json_number(item)} for item in items
             ]}  # fmt: skip
         if len(values) < len(items):
             return {"as_optional_tensors": [
@@ -240,13 +240,6 @@ class NodeWriter:
 _SCALARS: Final[Mapping[type, str]] = {
     bool: "as_bool", int: "as_int", float: "as_float", str: "as_string",
 }  # fmt: skip
-
-
-def _float(value: Any) -> Any:
-    """A number as JSON has it, which has no infinity."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
 
 
 def _has_values(value: Any) -> bool:

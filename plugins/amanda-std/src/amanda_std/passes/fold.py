@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -34,13 +34,15 @@ def fold(graph: Graph, most: int = MAX_FOLDED_BYTES) -> int:
     many.
 
     A result is known if all operands are constant or its type holds its content. One
-    of more than `most` bytes must be no larger than its operands. What all of them may
-    cost is in proportion to the constants that the graph had at first."""
+    of more than `most` bytes must be no larger than those operands that no other op
+    reads. What all of them may cost is in proportion to the constants that the graph
+    had at first."""
     count = 0
     budget = Budget(_loaded_bytes(graph))
+    repeated = _repeated_tensors(graph)
     for part in graph.graphs():
         for op in part:
-            values = _known_results(op, most, budget)
+            values = _known_results(op, most, budget, repeated=repeated)
             if values is not None:
                 _replace(part, op, values)
                 count += 1
@@ -70,7 +72,9 @@ def computed_constant(port: OutputPort, most_ops: int = 64) -> Tensor | None:
 def _known_results(
     op: Op, most: int, budget: Budget,
     content: Callable[[OutputPort], Tensor | None] = constant_of,
+    repeated: Container[int] = (),
 ) -> list[Tensor] | None:  # fmt: skip
+    """The results of an op; `repeated` as of `_freed_bytes`."""
     if op.is_constant or not is_std(op) or op.bodies or op.control_inputs:
         return None
     if effect_of(op) is not None or has_trait(op, Trait.NOT_FOLDED):
@@ -81,16 +85,46 @@ def _known_results(
     held = [None if v is None else content(v) for v in op.inputs]
     if any(t is None and v is not None for t, v in zip(held, op.inputs, strict=True)):
         return None
-    tensors = {id(tensor): tensor for tensor in held if tensor is not None}
-    room = max(most, sum(map(_stored_bytes, tensors.values())))
     size = _result_bytes(op)
-    if size is None or size > room or not _is_affordable(op, held, size, budget):
+    if (
+        size is None
+        or size > max(most, _freed_bytes(op, held, repeated))
+        or not _is_affordable(op, held, size, budget)
+    ):
         return None
     args, attrs = op_arguments(op, lambda port: np.asarray(content(port)))
     with np.errstate(all="ignore"):
         made = operation_of(op).run(args, attrs)
     many = made if isinstance(made, tuple | list) else (made,)
     return [_tensor_of(value, most) for value in many]
+
+
+def _freed_bytes(
+    op: Op, held: Sequence[Tensor | None], repeated: Container[int]
+) -> int:
+    """The memory of operands that only this op reads; tensors whose ids are in
+    `repeated` are operands of others too."""
+    freed = {
+        id(tensor): _stored_bytes(tensor)
+        for tensor, value in zip(held, op.inputs, strict=True)
+        if tensor is not None and value is not None
+        and id(tensor) not in repeated and len(value.user_ops) == 1
+    }  # fmt: skip
+    return sum(freed.values())
+
+
+def _repeated_tensors(graph: Graph) -> dict[int, Tensor]:
+    """The tensors that several constants have, as tied weights are, by their ids."""
+    seen: set[int] = set()
+    found: dict[int, Tensor] = {}
+    for part in graph.graphs():
+        for op in part:
+            if op.is_constant and op.output.user_ops:
+                tensor = op.attrs["value"]
+                if id(tensor) in seen:
+                    found[id(tensor)] = tensor
+                seen.add(id(tensor))
+    return found
 
 
 def _tensor_of(value: Any, most: int) -> Tensor:

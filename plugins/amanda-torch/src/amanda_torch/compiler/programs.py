@@ -24,7 +24,7 @@ import amanda
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda_torch.backend.arrays import to_numpy
-from amanda_torch.live_objects import serialize_module
+from amanda_torch.fx_graphs import serialize_module
 from amanda_torch.payloads import Payload
 from amanda_torch.reader import read_program
 
