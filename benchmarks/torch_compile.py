@@ -6,9 +6,10 @@ The forward pass of ResNet-50, BERT-base, GPT-2 and ViT-B with random weights, b
 in `torch.no_grad()`. Each round runs all variants, one after another, so that other
 load on the machine affects all; times are medians over the rounds. Of two calls of a
 variant the second is timed: threads of the variant before may still wait for work
-during the first. `frozen` variants have the weights as constants; inductor is shown
-with its own option for that too. With `--train` it is 20 steps of SGD of a small ViT
-and GPT-2: the time of a step, and how far its losses are from those of eager.
+during the first. `default` is Amanda without options; `frozen` variants have the
+weights as constants, as inductor has with its own option. With `--train` it is 20
+steps of SGD of a small ViT and GPT-2: the time of a step, and how far its losses are
+from those of eager.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ VARIANTS: dict[str, dict[str, Any] | None] = {
     "eager": None,
     "inductor": {"backend": "inductor"},
     "inductor, frozen": {"backend": "inductor", "options": {"freezing": True}},
-    "torch": _amanda("torch"),
+    "default": {"backend": "amanda"},
+    "torch, as inputs": _amanda("torch", freeze=False),
     "jax": _amanda("jax"),
     "onnxruntime": _amanda("onnxruntime"),
     "torch, frozen": _amanda("torch", freeze=True),

@@ -46,6 +46,7 @@ def compile(
     host: Host | None = None,
     seed: int | None = None,
     strict_shapes: bool = False,
+    cache: bool = True,
     **options: Any,
 ) -> Compiled:
     """Compile a graph on a backend.
@@ -61,10 +62,22 @@ def compile(
     Feeds must have one size for each symbolic dim. In formats such as ONNX the names of
     dims are documentation: for a graph of such a file, different sizes are a warning,
     and an error only with `strict_shapes`.
+
+    The last few executables are kept for equal graphs; with `cache=False` this one is
+    not, and is freed with its weights when it is dropped.
     """
     host = host or host_in_use()
     return _compile_or_reuse(
-        graph, backend, device, fallback, host, options, None, seed, strict_shapes
+        graph,
+        backend,
+        device,
+        fallback,
+        host,
+        options,
+        None,
+        seed,
+        strict_shapes,
+        cache,
     )
 
 
@@ -128,6 +141,7 @@ def _compile_or_reuse(
     keys: list[Any] | None,
     seed: int | None,
     strict_shapes: bool,
+    is_cached: bool = True,
 ) -> Compiled:
     """Compile a graph, or return the cached executable of an equal one."""
     from amanda.backend import (
@@ -143,7 +157,7 @@ def _compile_or_reuse(
     if getattr(made.backend, "compiles_seed", False):
         options = {**options, "seed": seed}
     key = alive = None
-    if not host.listens(*_HEARD):
+    if is_cached and not host.listens(*_HEARD):
         loaded = id(made.backend)
         place = (entry.name, entry.source_text, loaded, device, repr(fallback))
         key, alive = cache_key(graph, options, *place, strict_shapes)

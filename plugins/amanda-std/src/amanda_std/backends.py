@@ -73,6 +73,7 @@ from amanda_std.runtime.state import RunContext, State, run_context
 from amanda_std.runtime.step_runner import (
     RunStep,
     StepRunner,
+    UnscheduledStep,
     run_steps,
     slot_reader,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "State",
     "StepRunner",
     "Trait",
+    "UnscheduledStep",
     "Value",
     "bind_kernel",
     "channels_first_permutation",

@@ -64,8 +64,8 @@ Key = str | int
 class StepRunner:
     """A graph as steps; `run` receives its parameters and captures.
 
-    Subclasses may override `body_runner`, `kernels_of`, `bind_kernel` and
-    `constant_array`."""
+    Subclasses may override `body_runner`, `kernels_of`, `bind_kernel`,
+    `constant_array`, `unscheduled_step` and `schedule`."""
 
     def __init__(self, graph: Graph, kernels: Kernels | None = None) -> None:
         self.kernels = kernels
@@ -84,11 +84,11 @@ class StepRunner:
         for value in (*graph.parameters, *self.captures):
             self._new_slot(value)
         self._inputs = len(self._initial)
-        found = (self._unscheduled_step(op, i) for i, op in enumerate(graph))
+        found = (self.unscheduled_step(op, i) for i, op in enumerate(graph))
         rows = [row for row in found if row is not None]
         kept = [None if v is None else self._slots[v] for v in graph.results]
         self._results = [self._constant_slot(None) if p is None else p for p in kept]
-        self.steps = self._schedule(rows)
+        self.steps = self.schedule(rows)
         self.effects = frozenset(filter(None, map(_effect, graph.walk())))
         """The effects of all ops inside."""
         self._slots.clear()
@@ -118,7 +118,7 @@ class StepRunner:
             self._inner.append(program)
         return program
 
-    def _unscheduled_step(self, op: Op, number: int) -> UnscheduledStep | None:
+    def unscheduled_step(self, op: Op, number: int) -> UnscheduledStep | None:
         if op.is_constant:
             key = len(self.weights) if op.name is None else op.name
             self.weights[key] = (self._new_slot(op.output), op.attrs["value"])
@@ -134,6 +134,18 @@ class StepRunner:
             call, ins = self.bind_kernel(op)
             self._chosen[-1] = self._chosen[-1]._replace(op=label)
             many = operation_of(op).form.many
+        outs = [self._new_slot(port) for port in op.outputs]
+        return UnscheduledStep(op, call, ins, outs, many, label)
+
+    def add_step(
+        self, op: Op, number: int, call: Callable[..., Any],
+        inputs: Sequence[OutputPort], many: bool, kernel: Any,
+    ) -> UnscheduledStep:  # fmt: skip
+        """A step that calls a function with values; `kernel` names it in reports."""
+        label = _label(op, number)
+        chosen = ChosenKernel(label, op.type or "?", (), kernel, "")
+        self._chosen.append(chosen)
+        ins = [self._slots[value] for value in inputs]
         outs = [self._new_slot(port) for port in op.outputs]
         return UnscheduledStep(op, call, ins, outs, many, label)
 
@@ -186,7 +198,7 @@ class StepRunner:
             ]
         return call, ins
 
-    def _schedule(self, rows: Sequence[UnscheduledStep]) -> list[RunStep]:
+    def schedule(self, rows: Sequence[UnscheduledStep]) -> list[RunStep]:
         """The steps, each with the slots freed after it."""
         plan = plan_lifetimes(rows, self._results, self.kernels)
         steps = []

@@ -19,16 +19,24 @@ from amanda_std.backends import (
     NUMPY,
     SHAPE_ARG,
     Kernels,
+    RunStep,
     StepRunner,
     Trait,
+    UnscheduledStep,
     is_std,
     op_arguments,
     operation_of,
 )
 from amanda_torch.backend.arrays import TORCH_DTYPES, to_numpy, to_tensor
 from amanda_torch.backend.definitions import expect_no_gradient
+from amanda_torch.backend.eager_ops import EagerCall, is_eager
 from amanda_torch.backend.kernels import BY_NUMPY, ROWS, TORCH
 from amanda_torch.backend.narrow_types import in_wider_type, may_be_narrow
+from amanda_torch.backend.packed_weights import (
+    bind_packed,
+    fuse_into_convolutions,
+    is_packed_product,
+)
 
 __all__ = ["TorchSteps"]
 
@@ -81,8 +89,28 @@ class TorchSteps(StepRunner):
         is_narrow = any(may_be_narrow(v.type) for v in op.inputs if v is not None)
         if is_narrow and op.type in ROWS:
             call = in_wider_type(operation_of(op), call)
+        if self.device.type == "cpu":
+            call = bind_packed(op, call)
         moved = self._move_constants(op, ins)
         return self._with_tensors(call, moved) if moved else call, ins
+
+    def unscheduled_step(self, op: Op, number: int) -> UnscheduledStep | None:
+        if not is_eager(op):
+            return super().unscheduled_step(op, number)
+        eager = EagerCall(op)
+        converters = [
+            int if is_number else self._as_tensor if value.op in self.host_ops else None
+            for value, is_number in zip(eager.values, eager.numbers, strict=True)
+        ]
+        call = _with_converted(eager, converters) if any(converters) else eager
+        many = len(eager.overload._schema.returns) > 1
+        return self.add_step(op, number, call, eager.values, many, eager.overload)
+
+    def _as_tensor(self, value: Any) -> Any:
+        return to_tensor(value, self.device)
+
+    def schedule(self, rows: Sequence[UnscheduledStep]) -> list[RunStep]:
+        return super().schedule(fuse_into_convolutions(rows, self._results))
 
     def _move_constants(self, op: Op, ins: list[int]) -> list[int]:
         """Which arguments are in host memory; constants become tensors right away."""
@@ -133,6 +161,18 @@ class TorchSteps(StepRunner):
         ]
 
 
+def _with_converted(
+    call: Callable[..., Any], converters: Sequence[Callable[..., Any] | None]
+) -> Callable[..., Any]:
+    """A function some of whose arguments are converted first."""
+    return lambda *args: call(
+        *(
+            arg if convert is None else convert(arg)
+            for arg, convert in zip(args, converters, strict=True)
+        )
+    )
+
+
 def _with_arrays(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel of NumPy that may be called with tensors."""
     operation = operation_of(op)
@@ -150,8 +190,11 @@ def find_factors(graph: Graph) -> frozenset[int]:
     """Weights that are only second factors of products, by the identity of tensors.
 
     On a CPU they are stored by columns, as `torch.nn.Linear` does: the product of a few
-    rows is up to twice as fast, that of many as fast."""
-    products = [op for op in graph if op.type in ("linear", "matmul")]
+    rows is up to twice as fast, that of many as fast. Those that are packed are not."""
+    products = [
+        op for op in graph
+        if op.type in ("linear", "matmul") and not is_packed_product(op)
+    ]  # fmt: skip
     values = {op.inputs[1] for op in products}
     return frozenset(
         id(value.op.attrs["value"])

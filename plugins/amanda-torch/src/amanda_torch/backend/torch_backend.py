@@ -66,8 +66,9 @@ class TorchBackend:
 
     def takes(self, op: Op) -> Literal[True] | str:
         from amanda_std.backends import why_invalid
+        from amanda_torch.backend.eager_ops import is_eager
 
-        return why_invalid(op) or True
+        return is_eager(op) or why_invalid(op) or True
 
     def implementations(self, definition: OpDef) -> Iterator[Implementation]:
         """The kernel of an op, or its definition."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,17 +12,16 @@ import torch
 import amanda
 from amanda.errors import AmandaError, AmandaWarning
 from amanda.graph import Graph
-from amanda.tensors import Tensor
+from amanda_std.backends import inverse_permutation
 from amanda_torch.backend.arrays import to_numpy, to_tensor
 from amanda_torch.compiler.options import CompilerOptions
 from amanda_torch.compiler.passed import find_passed, passed_results
 from amanda_torch.compiler.programs import output_node
+from amanda_torch.compiler.weights import FrozenWeights, are_writes_counted, freeze
 
 __all__ = ["CompiledPart", "computed_results"]
 
 _CPU = torch.device("cpu")
-_write_count = attrgetter("_version")
-"""How often a tensor was written, as autograd counts it."""
 
 
 def computed_results(module: Any) -> list[Any]:
@@ -52,15 +50,48 @@ class ResultPlan:
             for each in results
         ]
         self._pass_on = passed_results(module, passed) if passed else None
-        self.are_numbers = [
-            not isinstance(node.meta.get("val"), torch.Tensor) for node in computed
-        ]
-        """Whether results of Amanda are numbers and no tensors."""
+        self.forms = [ResultForm.of(node.meta.get("val")) for node in computed]
+        """What the results of Amanda are."""
 
     def in_order(self, computed: list[Any], args: Sequence[Any]) -> list[Any]:
         """All results of a call, from those that Amanda computed."""
         values = [*computed, *(self._pass_on(*args) if self._pass_on else ())]
         return [other if i is None else values[i] for i, other in self._rows]
+
+
+class ResultForm(NamedTuple):
+    """What PyTorch expects of a result."""
+
+    is_number: bool
+    order: tuple[int, ...] | None = None
+    """The axes from the outermost in memory; None if elements are not dense."""
+
+    @classmethod
+    def of(cls, value: Any) -> ResultForm:
+        if not isinstance(value, torch.Tensor):
+            return cls(True)
+        strides = [getattr(n, "node", n) for n in value.stride()]
+        known = [n if isinstance(n, int) else n.hint for n in strides]
+        if not all(known):
+            return cls(False)
+        return cls(False, tuple(sorted(range(value.ndim), key=lambda i: -known[i])))
+
+    def convert(self, value: Any) -> Any:
+        """A result of a backend as PyTorch expects it."""
+        if self.is_number:
+            return int(value)
+        tensor = _as_tensor(value)
+        if self.order is None or (tensor.is_contiguous() and self.is_usual):
+            return tensor
+        turned = tensor.permute(self.order)
+        if turned.is_contiguous():
+            return tensor
+        return turned.contiguous().permute(inverse_permutation(self.order))
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the last axis is the innermost one."""
+        return self.order == tuple(range(len(self.order or ())))
 
 
 class CompiledPart:
@@ -74,20 +105,30 @@ class CompiledPart:
         frozen: frozenset[int] = frozenset(),
     ) -> None:  # fmt: skip
         inputs = [node.name for node in module.graph.find_nodes(op="placeholder")]
-        places = [inputs.index(port.name) for port in graph.parameters]
+        self._places = [inputs.index(port.name) for port in graph.parameters]
         self._module, self._graph, self._options = module, graph, options
-        self._frozen = {p: i for p, i in zip(graph.parameters, places, strict=True)
-                        if i in frozen}  # fmt: skip
-        self._fed = [i for i in places if i not in frozen]
-        self._weights: dict[int, FrozenWeight] = {}
-        self._compiled: Any = None
+        self._frozen = [i for i in self._places if i in frozen]
+        self._fed = [i for i in self._places if i not in frozen]
         self._backends = [*options.backends(bool(self._frozen))]
         self._draws = any(map(draws_random_numbers, module.graph.nodes))
         self._plan = ResultPlan(module)
+        self._is_supported = False
+        """Whether a call of the first backend succeeded."""
+        self._general: Any = None
+        """The executable that has the weights as inputs."""
+        self._constant: Any = None
+        """The executable that has them as constants."""
+        self._weights: FrozenWeights | None = None
+        """The weights since they last changed."""
+        self._same_calls = 0
+        """Calls in which these were the same."""
+        self._patience = 0
+        """Calls with the same weights before they become constants."""
+        self._until_released: Any = None
 
     def __call__(self, *args: Any) -> list[Any]:
         with torch.no_grad():
-            if self._compiled is None:
+            if not self._is_supported:
                 return self._call_first(args)
             return self._plan.in_order(self._compute(args), args)
 
@@ -95,85 +136,92 @@ class CompiledPart:
         """Run on the first of the backends that supports the graph, or by PyTorch."""
         while self._backends:
             try:
-                return self._plan.in_order(self._compute(args), args)
+                results = self._plan.in_order(self._compute(args), args)
             except AmandaError as error:
-                self._compiled = None
+                self._release()
+                self._general = None
                 if len(self._backends) == 1:
                     text = f"PyTorch runs a graph that the backend cannot run: {error}"
                     warnings.warn(AmandaWarning(text), stacklevel=2)
                 del self._backends[0]
+            else:
+                self._is_supported = True
+                return results
         return list(self._module(*args))
 
     def _compute(self, args: Sequence[Any]) -> list[Any]:
         """The results that Amanda computes."""
-        if not self._plan.are_numbers:
+        if not self._plan.forms:
             return []
-        if self._compiled is None or self._are_weights_changed(args):
-            self._compiled = self._compile(args)
-        compiled = self._compiled
+        compiled, places = self._choose_executable(args)
         if self._draws:
             compiled = compiled.again(None, None, _draw_seed())
-        results = compiled([self._as_feed(args[i]) for i in self._fed]).values()
+        results = compiled([self._as_feed(args[i]) for i in places]).values()
         return [
-            int(value) if is_number else _as_tensor(value)
-            for value, is_number in zip(results, self._plan.are_numbers, strict=True)
+            form.convert(value)
+            for form, value in zip(self._plan.forms, results, strict=True)
         ]
 
     def _as_feed(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return np.asarray(value)
-        value = value.detach()
         shares_tensors = self._backends[0].partition(":")[0] == "torch"
         return value if shares_tensors else to_numpy(value)
 
-    # -- compilation ----------------------------------------------------------------
+    # -- executables ------------------------------------------------------------------
 
-    def _are_weights_changed(self, args: Sequence[Any]) -> bool:
-        return any(not w.is_current(args[i]) for i, w in self._weights.items())
+    def _choose_executable(self, args: Sequence[Any]) -> tuple[Any, Sequence[int]]:
+        """The executable for a call, and the places of its feeds in the arguments."""
+        if self._frozen and self._are_weights_settled(args):
+            if self._constant is None:
+                self._constant = self._compile_with_constants(args)
+            return self._constant, self._fed
+        if self._general is None:
+            self._general = self._compile(self._graph)
+        return self._general, self._places
 
-    def _compile(self, args: Sequence[Any]) -> Any:
-        """The graph compiled, with the current weights as constants."""
-        graph, options = self._graph, self._options
-        self._weights = {i: FrozenWeight(args[i]) for i in self._frozen.values()}
-        if self._frozen:
-            memo: dict[Any, Any] = {}
-            graph = graph.clone(memo=memo)
-            freeze(graph, {memo[p]: args[i] for p, i in self._frozen.items()})
-            amanda.improve(graph, "optimize_for_inference")
+    def _are_weights_settled(self, args: Sequence[Any]) -> bool:
+        """Whether weights are constants in a call: after `_patience` equal calls.
+
+        It grows with every executable that a change of weights makes useless."""
+        is_wanted = self._options.freeze is True
+        if not is_wanted and not are_writes_counted(args[i] for i in self._frozen):
+            return False
+        weights = self._weights
+        if weights is not None and weights.are_current(args):
+            self._same_calls += 1
+        else:
+            if self._constant is not None and not is_wanted:
+                self._patience = 2 * self._patience or 1
+            self._release()
+            self._weights = FrozenWeights(args, self._frozen)
+        return self._same_calls >= self._patience
+
+    def _release(self) -> None:
+        """Drop the executable with constants, and what it keeps in memory."""
+        self._constant = self._weights = None
+        self._same_calls = 0
+
+    def _compile_with_constants(self, args: Sequence[Any]) -> Any:
+        memo: dict[Any, Any] = {}
+        graph = self._graph.clone(memo=memo)
+        ports = zip(self._graph.parameters, self._places, strict=True)
+        freeze(graph, {memo[port]: args[i] for port, i in ports if i in self._frozen})
+        amanda.improve(graph, "optimize_for_inference")
+        weights = self._weights or FrozenWeights(args, self._frozen)
+        weights.take_samples()
+        self._until_released = weights.on_release(args, self._release)
+        return self._compile(graph, cache=False)  # to be freed with its weights
+
+    def _compile(self, graph: Graph, *, cache: bool = True) -> Any:
         seed = torch.initial_seed() if self._draws else None
-        return amanda.compile(graph, self._backends[0], seed=seed, **options.others)
-
-
-class FrozenWeight:
-    """A tensor whose content a compiled graph has."""
-
-    def __init__(self, tensor: Any) -> None:
-        self._tensor = tensor
-        self._state = self._read_state(tensor)
-
-    @staticmethod
-    def _read_state(tensor: Any) -> tuple[int, int]:
-        version = 0 if tensor.is_inference() else _write_count(tensor)
-        return tensor.data_ptr(), version
-
-    def is_current(self, tensor: Any) -> bool:
-        """Whether a tensor is still this one, and was not written since."""
-        return self._read_state(tensor) == self._state
+        backend, options = self._backends[0], self._options.others
+        return amanda.compile(graph, backend, seed=seed, cache=cache, **options)
 
 
 def draws_random_numbers(node: Any) -> bool:
     """Whether the op of a node draws from a generator of PyTorch."""
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-
-
-def freeze(graph: Graph, values: Mapping[Any, Any]) -> None:
-    """Replace parameters of a graph by constants that share the memory of tensors."""
-    with graph.before(next(iter(graph), None)):
-        for port, value in values.items():
-            constant = graph.constant(Tensor.of(to_numpy(value)), port.name)
-            graph.replace_uses(port, constant.output)
-    for port in reversed([*values]):
-        graph.remove_parameter(port.index)
 
 
 def _draw_seed() -> int:

@@ -25,7 +25,7 @@ def compile_module(
     compiler: Callable[..., Any] = aot_autograd(
         fw_compiler=partial(_compile_graph, options=settings),
         inference_compiler=partial(_compile_graph, options=settings, infers=True),
-        decompositions=find_decompositions(),
+        decompositions=find_decompositions(settings),
         partition_fn=min_cut_rematerialization_partition,
     )
     run: Callable[..., Any] = compiler(module, inputs)
@@ -45,10 +45,10 @@ def _compile_graph(
     from amanda_torch.compiler.pieces import compile_pieces
 
     del examples
-    frozen = _find_weights() if options.freeze and infers else frozenset()
+    frozen = _find_weights() if options.may_freeze and infers else frozenset()
     with tracing(None), unset_fake_temporarily(), torch.no_grad():
         run: Callable[..., Any] = make_boxed_func(
-            compile_pieces(module, options, frozen)
+            compile_pieces(module, options, frozen, trains=not infers)
         )
         return run
 
@@ -66,10 +66,11 @@ def _find_weights() -> frozenset[int]:
     )  # fmt: skip
 
 
-def find_decompositions() -> dict[Any, Any]:
-    """PyTorch's decompositions into core ops, of ops that have no rule."""
+def find_decompositions(options: CompilerOptions) -> dict[Any, Any]:
+    """PyTorch's decompositions into core ops, of ops that nothing runs as they are."""
     from torch._decomp import core_aten_decompositions
 
+    from amanda_torch.backend.eager_ops import is_gradient_op
     from amanda_torch.mapping import MAPPING
 
     mapped = set(MAPPING.rules.types(forward=True))
@@ -77,4 +78,5 @@ def find_decompositions() -> dict[Any, Any]:
         overload: function
         for overload, function in core_aten_decompositions().items()
         if str(overload) not in mapped
+        and not (options.runs_on_torch and is_gradient_op(overload))
     }

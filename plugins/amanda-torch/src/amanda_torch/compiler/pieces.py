@@ -12,6 +12,7 @@ import torch
 import amanda
 from amanda.errors import AmandaWarning
 from amanda.graph import Graph, Op
+from amanda_torch.backend.eager_ops import find_overload, is_gradient_op, keep_eager
 from amanda_torch.compiler.calls import CompiledPart, computed_results
 from amanda_torch.compiler.options import CompilerOptions
 from amanda_torch.compiler.programs import copy_module, output_node, read_module
@@ -20,10 +21,14 @@ __all__ = ["compile_pieces"]
 
 
 def compile_pieces(
-    module: Any, options: CompilerOptions, frozen: frozenset[int] = frozenset()
-) -> Callable[..., Any]:
-    """A module of ATen ops as a function of its inputs that returns its results."""
-    graph, unmapped = convert_module(module)
+    module: Any, options: CompilerOptions, frozen: frozenset[int] = frozenset(),
+    *, trains: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
+    """A module of ATen ops as a function of its inputs that returns its results.
+
+    `trains`: it is a forward or backward of a graph that needs gradients."""
+    keeps = trains and options.runs_on_torch
+    graph, unmapped = convert_module(module, keeps)
     if not unmapped:
         return CompiledPart(module, graph, options, frozen)
     split = split_module(module, unmapped)
@@ -31,21 +36,28 @@ def compile_pieces(
     warnings.warn(_describe(module, unmapped, len(pieces)), stacklevel=2)
     for name in pieces:
         part = getattr(split, name)
-        setattr(split, name, _Piece(part, compile_pieces(part, options)))
-    run: Callable[..., Any] = split.forward
-    return run
+        run = compile_pieces(part, options, trains=trains)
+        setattr(split, name, _Piece(part, run))
+    run_split: Callable[..., Any] = split.forward
+    return run_split
 
 
-def convert_module(module: Any) -> tuple[Graph, dict[str, str]]:
-    """The graph of the hub of a module, and the reasons by node that has no rule."""
+def convert_module(module: Any, keeps_gradients: bool) -> tuple[Graph, dict[str, str]]:
+    """The graph of the hub of a module, and the reasons by node that has no rule.
+
+    `keeps_gradients`: gradients of layers stay ops of PyTorch."""
     graph = read_module(module, computed_results(module))
+    for op in graph if keeps_gradients else ():
+        type_ = op.type or ""
+        if type_.startswith("aten.") and is_gradient_op(find_overload(type_)):
+            keep_eager(op)
     reports: list[Any] = []
     converted = amanda.convert(graph, "std", keep_foreign=True, reports=reports)
     reasons = {gap.op: "; ".join(gap.why) for each in reports for gap in each.gaps}
     return converted, {
         outermost(op).name or "": reasons.get(op.type or "") or "no rule maps it"
         for op in converted.walk()
-        if (op.own_namespace or "").startswith("amanda/torch")
+        if (op.own_namespace or "").startswith("amanda/torch/")
     }
 
 

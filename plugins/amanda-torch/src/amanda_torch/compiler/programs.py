@@ -83,10 +83,12 @@ def read_module(module: Any, results: Iterable[Any]) -> Graph:
 
 
 def _copy_for_results(module: Any, results: Iterable[Any]) -> Any:
-    """A module with a copy of the graph that has these results."""
+    """A module with a copy of the graph that has these results, its inputs first."""
     graph = torch.fx.Graph()
     copies: dict[Any, Any] = {}
     graph.graph_copy(module.graph, copies)
+    for node in reversed(graph.find_nodes(op="placeholder")):
+        next(iter(graph.nodes)).prepend(node)
     for copy in graph.nodes:
         copy.meta = {key: copy.meta[key] for key in _KEPT if key in copy.meta}
     graph.output(tuple(copies[node] for node in results))

@@ -25,7 +25,7 @@ from amanda_torch.backend.arrays import numpy_dtype
 from amanda_torch.backend.definitions import by_numpy
 from amanda_torch.backend.kernels.shapes import pad_last_axes
 
-__all__ = ["KERNELS"]
+__all__ = ["KERNELS", "conv", "permute_to_channels_first"]
 
 _CONV: Final = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 _TRANSPOSED: Final = {
@@ -51,14 +51,20 @@ def _permute(x: Any, order: tuple[int, ...] | None) -> Any:
     return x if order is None else x.permute(order)
 
 
+def permute_to_channels_first(x: Any, layout: str) -> Any:
+    """Data of a layout, with channels first."""
+    return _permute(x, _data_order(layout, x.ndim))
+
+
 def _restore(y: Any, order: tuple[int, ...] | None) -> Any:
     return y if order is None else y.permute(inverse_permutation(order))
 
 
 def conv(
     x: Any, w: Any, b: Any = None, *, layout: str, kernel_layout: str, strides: Any,
-    padding: Any, dilations: Any, groups: int,
+    padding: Any, dilations: Any, groups: int, convolve: Any = None,
 ) -> Any:  # fmt: skip
+    """`convolve` computes it in place of PyTorch, from data with channels first."""
     n = x.ndim - 2
     if n not in _CONV:
         return by_numpy("conv")(
@@ -72,7 +78,7 @@ def conv(
     )
     if extra:
         x = pad_last_axes(x, extra)
-    y = _CONV[n](x, w, b, s, pads, d, groups)
+    y = (convolve or _CONV[n])(x, w, b, s, pads, d, groups)
     return _restore(y, order)
 
 
