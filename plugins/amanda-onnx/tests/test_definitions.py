@@ -79,3 +79,67 @@ def model_of(op, sample):
     model = onnx.load_from_string(raw)
     names = [value.name for value in model.graph.input]
     return model, dict(zip(names, map(np.asarray, tensors), strict=True))
+
+
+def runs_of(function, *arrays):
+    """The results of a function of the hub: its own, and those of each runtime."""
+    graph = STD.trace(function, [TensorType(str(a.dtype), a.shape) for a in arrays])
+    model = onnx.load_from_string(
+        Format().dumps(amanda.convert(graph, f"onnx@{OPSET}"))
+    )
+    names = [value.name for value in model.graph.input]
+    feeds = dict(zip(names, arrays, strict=True))
+    return [function(*arrays), *(run(model, feeds)[0] for run in RUNTIMES.values())]
+
+
+@pytest.mark.parametrize("padding", [((0, 0), (1, 1)), ((2, 4), (0, 1))])
+@pytest.mark.parametrize("output_padding", [(2, 1), (3, 5)])
+def test_results_padded_by_a_stride(padding, output_padding):
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.normal(size=s) for s in ((2, 4, 3, 4), (4, 3, 3, 2), (3,)))
+
+    def convolve(x, w, b):
+        return OPS["conv_transpose"](
+            x, w, b, strides=(2, 1), padding=padding, dilations=(2, 4),
+            output_padding=output_padding,
+        )  # fmt: skip
+
+    wanted, *found = runs_of(convolve, *(v.astype("float32") for v in (x, w, b)))
+    for got in found:
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_coordinates_of_a_scalar():
+    for number in (0.0, 2.0):
+        _, *found = runs_of(OPS["nonzero"], np.asarray(number, "float32"))
+        assert [got.shape for got in found] == [(0, int(number != 0))] * 2
+
+
+def test_rolls_of_empty_tensors():
+    def roll(x):
+        return OPS["roll"](x, np.array([1, 2]), axes=(0, 1))
+
+    for shape in ((0, 3), (3, 0)):
+        assert [y.shape for y in runs_of(roll, np.zeros(shape, "float32"))] == [
+            shape
+        ] * 3
+
+
+def test_random_integers():
+    from amanda_std import ops
+
+    def draw():
+        low, high = np.int64(-3), np.int64(4)
+        return ops.random_integers(ops.next_random_key(), (7000,), low, high,
+                                   dtype=amanda.types.DType("int64"))  # fmt: skip
+
+    graph = STD.trace(draw, [])
+    model = onnx.load_from_string(
+        Format().dumps(amanda.convert(graph, f"onnx@{OPSET}"))
+    )
+    for run in RUNTIMES.values():
+        [drawn] = run(model, {})
+        assert drawn.dtype == np.int64
+        numbers, counts = np.unique(drawn, return_counts=True)
+        assert numbers.tolist() == list(range(-3, 4))
+        assert np.abs(counts - 1000).max() < 6 * 30  # six standard deviations

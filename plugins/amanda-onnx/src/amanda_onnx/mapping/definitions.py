@@ -10,7 +10,7 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda_onnx.mapping.static_values import static_dims
 from amanda_std import ops
-from amanda_std.mappings import Value, inline_body, is_std, scalar_like
+from amanda_std.mappings import Value, inline_body, is_std, rank_of, scalar_like
 
 __all__ = ["DEFINITIONS", "FALLBACK_DEFINITIONS"]
 
@@ -77,9 +77,60 @@ def _swap_last(x: Any) -> Any:
     return ops.transpose(Value(op.inputs[0]), perm=(*perm[:-2], perm[-1], perm[-2]))
 
 
+def integers_by_uniform(
+    key: Any, shape: Any, low: Any, high: Any, *, dtype: Any = None,
+    generator: str = "threefry",
+) -> Any:  # fmt: skip
+    """Scaled uniform numbers, as ONNX has no random bits.
+
+    These are of float64, whose 53 bits leave out integers of a wider range.
+    """
+    low, high = (ops.astype(_as_value(n), dtype="int64") for n in (low, high))
+    span = ops.astype(high - low, dtype="float64")
+    drawn = ops.random_uniform(key, shape, dtype=span.dtype, generator=generator)
+    place = ops.minimum(ops.floor(drawn * span), span - 1.0)
+    return ops.astype(ops.astype(place, dtype="int64") + low, dtype=dtype or "int32")
+
+
+def _as_value(item: Any) -> Any:
+    return item if isinstance(item, Value) else np.asarray(item, "int64")
+
+
+def conv_transpose_and_pad(
+    x: Any, w: Any, b: Any = None, *, strides: Any = None, padding: Any = None,
+    output_padding: Any = None, **options: Any,
+) -> Any:  # fmt: skip
+    """Results that are padded by a stride or more, which onnxruntime refuses.
+
+    Such padding takes from that at the end, which crops; what is left is zeros.
+    """
+    count = len(output_padding or ())
+    steps = strides or (1,) * count
+    if not count or all(n < s for n, s in zip(output_padding, steps, strict=True)):
+        raise Decline("ConvTranspose pads results by less than a stride")
+    if options.get("layout", "NC*") != "NC*" or isinstance(padding, str):
+        raise Decline("ConvTranspose has channels first, and numbers as padding")
+    pairs = padding or ((0, 0),) * count
+    ends = [high - n for (_, high), n in zip(pairs, output_padding, strict=True)]
+    kept = tuple((p[0], max(end, 0)) for p, end in zip(pairs, ends, strict=True))
+    y = ops.conv_transpose(x, w, strides=strides, padding=kept, **options)
+    y = ops.pad(y, [[0, 0], [0, 0], *([0, max(-end, 0)] for end in ends)])
+    return y if b is None else y + ops.reshape(b, [-1] + [1] * count)
+
+
+def nonzero_of_scalar(x: Any) -> Any:
+    """No coordinates for a scalar, of which onnxruntime returns one."""
+    if rank_of(x) != 0:
+        raise Decline("NonZero has coordinates for each axis")
+    return ops.slice_(ops.nonzero(ops.reshape(x, [1])), [0], [0], [0])
+
+
 DEFINITIONS: Final[dict[str, Callable[..., Any]]] = {
     "if": if_without_arguments,
+    "conv_transpose": conv_transpose_and_pad,
     "diagonal": diagonal_by_gather,
+    "nonzero": nonzero_of_scalar,
+    "random_integers": integers_by_uniform,
     "searchsorted": search_by_comparison,
 }
 """The definitions for ONNX, by op of the hub."""

@@ -5,10 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
+
 from amanda.types import DType
 from amanda_std.ops._late import late as ops
 from amanda_std.ops._wide import in_float32
-from amanda_std.ops.math.binary_special import copysign, hypot, logaddexp, signbit
+from amanda_std.ops.math.binary_special import (
+    copysign,
+    hypot,
+    logaddexp,
+    nextafter,
+    signbit,
+)
 from amanda_std.ops.math.cumulative import (
     cumulative_logsumexp,
     cumulative_max,
@@ -17,7 +25,7 @@ from amanda_std.ops.math.cumulative import (
 from amanda_std.ops.math.elementary import atan2, exp2, log10
 from amanda_std.ops.math.reduction import extreme_identity
 
-_INF = math.inf
+_INF, _NAN = math.inf, math.nan
 
 
 @exp2.decomposition
@@ -54,6 +62,33 @@ def atan2_by_atan(a: Any, b: Any) -> Any:
     equal = ops.where(zero, ops.zeros_like(rows), ops.ones_like(rows))
     angle = ops.atan(ops.where(same, equal, rows / columns))
     return ops.copysign(ops.where(ops.signbit(b), math.pi - angle, angle), a)
+
+
+@nextafter.decomposition
+def nextafter_by_arithmetic(a: Any, b: Any) -> Any:
+    """Rump et al., Computing predecessor and successor in rounding to nearest, 2009.
+
+    The distance is a little over half a unit in the last place, rounded up by the sum.
+    Numbers near the smallest normal one are scaled, those below have equal distances.
+    """
+    info: Any = ml_dtypes.finfo(DType.of(a.dtype).numpy)  # type: ignore[no-untyped-call]
+    unit, least = float(info.eps) / 2, float(info.smallest_subnormal)
+    tiny, top, scale = float(info.tiny), float(info.max), 2.0**60
+    size = ops.abs(a)
+    is_low = ops.less(size, tiny * scale)
+    scaled = ops.where(is_low, size * scale, ops.minimum(size, top))
+    step = scaled * (unit * (1 + 2 * unit))
+    up, down = scaled + step, scaled - step
+    up, down = (ops.where(is_low, v * (1 / scale), v) for v in (up, down))
+    is_equal = ops.less(size, tiny * 2)
+    up = ops.where(is_equal, size + least, up)
+    down = ops.where(is_equal, size - least, down)
+    down = ops.where(ops.equal(size, _INF), top, down)
+    inward = ops.equal(ops.greater(b, a), ops.signbit(a))
+    found = ops.copysign(ops.where(inward, down, up), a)
+    found = ops.where(ops.equal(size, 0.0), ops.copysign(found, b), found)
+    found = ops.where(ops.equal(a, b), b, found)
+    return ops.where(ops.logical_or(ops.isnan(a), ops.isnan(b)), _NAN, found)
 
 
 @hypot.decomposition

@@ -90,6 +90,11 @@ erfc: UnaryOperation = _scipy_function(
     "erfc", "erfc", "Complementary error function, 1 - erf(x)", math.erfc, (*_ANY, 5.0),
     lambda g, x: [g * _gaussian(x) * (-2 / _ROOT_PI)], [(-_INF, 2), (_INF, 0)],
 )  # fmt: skip
+erfcx: UnaryOperation = _scipy_function(
+    "erfcx", "erfcx", "Scaled complementary error function: exp(x * x) * erfc(x)",
+    lambda x: math.exp(x * x) * math.erfc(x), (*_ANY, 5.0),
+    lambda g, x, y: [g * (x * y * 2.0 - 2 / _ROOT_PI)], [(_INF, 0), (-_INF, _INF)],
+)  # fmt: skip
 erfinv: UnaryOperation = _scipy_function(
     "erfinv", "erfinv", "Inverse error function",
     partial(solve_increasing, math.erf, -6, 6),

@@ -53,6 +53,13 @@ def _angle(x: Any) -> Any:
     return (x - ops.round(x)) * math.pi
 
 
+def stirling_correction(x: Any) -> Any:
+    """The part of log(gamma(x)) that is 0 for large x, for x >= 8."""
+    weights = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_bernoulli(8), 1)]
+    inverse = 1.0 / x
+    return polynomial(inverse * inverse, reversed(weights)) * inverse
+
+
 @special.lgamma.decomposition
 @in_float32
 def lgamma_by_stirling(x: Any) -> Any:
@@ -64,11 +71,8 @@ def lgamma_by_stirling(x: Any) -> Any:
     for k in range(1, _SHIFT):
         product = product * (z + float(k))
     far = ops.where(near, z + float(_SHIFT), z)
-    weights = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_bernoulli(8), 1)]
-    inverse = 1.0 / far
-    series = polynomial(inverse * inverse, reversed(weights)) * inverse
     value = (far - 0.5) * (ops.log(far) - 1.0) + (math.log(2 * math.pi) / 2 - 0.5)
-    value = value + series - ops.log(ops.where(near, product, 1.0))
+    value = value + stirling_correction(far) - ops.log(ops.where(near, product, 1.0))
     reflected = math.log(math.pi) - ops.log(ops.abs(ops.sin(_angle(x)))) - value
     return ops.where(mirrored, ops.where(ops.isinf(x), _INF, reflected), value)
 
@@ -202,15 +206,18 @@ def erfinv_by_as241(x: Any) -> Any:
 def log_ndtr_by_series(x: Any) -> Any:
     """By the scaled erfc, since the probability would be 0 far on the left."""
     z = ops.abs(x) * math.sqrt(0.5)
-    half, square = _erfcx(z) * 0.5, z * z
+    half, square = ops.erfcx(z) * 0.5, z * z
     right = ops.log1p(-(half * ops.exp(-square)))
     return ops.where(ops.less(x, 0.0), ops.log(half) - square, right)
 
 
-def _erfcx(z: Any) -> Any:
-    """exp(z * z) * erfc(z) for z >= 0."""
-    t = 2.0 / (z + 2.0)
-    return t * _series(_scaled_erfcx, 0.0, 1.0, t)
+@special.erfcx.decomposition
+@in_float32
+def erfcx_by_series(x: Any) -> Any:
+    """A series in 2 / (2 + |x|), and the reflection of negative numbers."""
+    t = 2.0 / (ops.abs(x) + 2.0)
+    found = t * _series(_scaled_erfcx, 0.0, 1.0, t)
+    return ops.where(ops.less(x, 0.0), ops.exp(x * x) * 2.0 - found, found)
 
 
 # -- Bessel functions --------------------------------------------------------------

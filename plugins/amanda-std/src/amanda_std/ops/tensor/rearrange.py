@@ -83,10 +83,14 @@ def roll(x: Array, shifts: Index, *, axes: tuple[int, ...] | None = None) -> Arr
         line = roll(reshape(x, [-1]), reshape(shifts, [1]), axes=(0,))
         return reshape(line, list(x.shape))
     for i, axis in enumerate(axes):
-        length = as_int64(x.shape[axis])
-        steps = arange(0, x.shape[axis])
+        size = x.shape[axis]
+        if isinstance(size, int) and not size:
+            continue
+        # a quotient of no elements by 0 is an error in some runtimes
+        length = as_int64(size)
+        length = length if isinstance(size, int) else maximum(length, 1)
         by = as_int64(gather(shifts, np.asarray(i)))
-        at = remainder(subtract(steps, by), length)
+        at = remainder(subtract(arange(0, size), by), length)
         x = gather(x, at, axis)
     return x
 

@@ -25,8 +25,8 @@ _SAME_NAME: Final = [
     "where",
 ]  # fmt: skip
 _SPECIAL: Final = [
-    "digamma", "erf", "erfc", "erfinv", "gammainc", "gammaincc", "i0", "i0e", "i1",
-    "i1e", "log_ndtr", "ndtri", "zeta",
+    "digamma", "erf", "erfc", "erfcx", "erfinv", "gammainc", "gammaincc", "i0", "i0e",
+    "i1", "i1e", "log_ndtr", "ndtri", "zeta",
 ]  # fmt: skip
 _OTHER_NAME: Final = {
     "lgamma": "gammaln",

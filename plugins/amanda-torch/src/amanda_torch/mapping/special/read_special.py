@@ -30,19 +30,6 @@ def read_multivariate_lgamma(x: Any, p: int) -> Any:
     return total
 
 
-def read_erfcx(x: Any) -> Any:
-    """exp(x * x) * erfc(x), by its asymptotic series for large x."""
-    x = as_float(x)
-    one, limit = number(1, x.dtype), number(9.0, x.dtype)
-    small = ops.minimum(x, limit)
-    direct = ops.exp(small * small) * ops.erfc(small)
-    large = ops.maximum(x, limit)
-    t = one / (large * large * number(2, x.dtype))
-    series = one - t * (one - number(3, x.dtype) * t * (one - number(5, x.dtype) * t))
-    far = series / (large * number(math.sqrt(math.pi), x.dtype))
-    return ops.where(ops.greater(x, limit), far, direct)
-
-
 def read_entropy(x: Any) -> Any:
     """-x * log(x), 0 at 0 and -inf below."""
     x = as_float(x)
@@ -228,6 +215,7 @@ def _names(*names: str) -> str:
 _FLOAT_FUNCTIONS: dict[str, Any] = {
     _names("erf"): ops.erf,
     _names("erfc"): ops.erfc,
+    "special_erfcx": ops.erfcx,
     _names("erfinv"): ops.erfinv,
     "lgamma special_gammaln": ops.lgamma,
     "digamma special_digamma special_psi": ops.digamma,
@@ -258,7 +246,6 @@ READ = torch_functions(
         "polygamma special_polygamma": read_polygamma,
         "mvlgamma special_multigammaln": read_multivariate_lgamma,
         "special_airy_ai": read_airy,
-        "special_erfcx": read_erfcx,
         "special_entr": read_entropy,
         "special_spherical_bessel_j0": read_spherical_j0,
         **{f"special_chebyshev_polynomial_{kind}": _polynomial(first, _by_two_x)
