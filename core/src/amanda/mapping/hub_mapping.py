@@ -195,8 +195,8 @@ class HubMapping(RuleMapping):
         hub.infer(copy)
         if self.layout is not None:
             hub.assign_layout(copy, self.layout)
-        overrides = {**self.fallback_definitions, **self.definitions}
-        lower(copy, supports, {k: overrides[k] for k in overrides.keys() - refused})
+        rest = {k: v for k, v in self.definitions.items() if k not in refused}
+        lower(copy, supports, {**self.fallback_definitions, **rest})
         return copy
 
     # -- programs --------------------------------------------------------------------
