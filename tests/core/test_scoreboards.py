@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from amanda.errors import BackendError
 from amanda.scoreboard import (
+    DataSet,
     Outcome,
     Selection,
+    cases_by_compilations,
     format_page,
     parse_section,
+    run_function,
     run_selection,
     same_distribution,
     same_quantities,
@@ -65,6 +69,50 @@ def test_cases_that_take_too_long_or_end_the_process_are_named():
 def test_every_second_case(seconds):
     found = run_selection(LocalSelection("local", every=2), seconds)
     assert [each.case for each in found if each] == ["first", "second", "third"]
+
+
+# -- functions of a framework ----------------------------------------------------------
+
+
+def double(feeds):
+    return [2 * x for x in feeds]
+
+
+def test_functions():
+    right = DataSet([np.ones(2)], [np.full(2, 2.0)], 0, 0)
+    wrong = right._replace(expected=[np.full(2, 3.0)])
+    found = [run_function("two", "all", lambda: double, [s]) for s in (right, wrong)]
+    assert found == [
+        Outcome("two", "all", "pass"),
+        Outcome("two", "all", "wrong",
+                "output 0: 2 of 2 elements, at [0] 2.0, not 3.0"),
+    ]  # fmt: skip
+
+
+def test_functions_that_cannot_be_made():
+    """Errors of the conversion have another status than those of the function."""
+
+    def make():
+        raise BackendError("no such op", problems=["relu 'y': no kernel"])
+
+    def fails(feeds):
+        raise ValueError("two")
+
+    sets = [DataSet([], [], 0, 0)]
+    found = run_function("a", "all", make, sets)
+    assert (found.status, found.why) == ("declined", "relu: no kernel")
+    found = run_function("a", "all", lambda: fails, sets)
+    assert (found.status, found.why) == ("fail", "ValueError: two")
+
+
+def test_programs_are_counted():
+    """Those that a backend compiled for all data sets of a case."""
+    found = Outcome("relu", "all", "pass", compilations=2)
+    assert cases_by_compilations([found, Outcome("a", "all", "gap"), found]) == {2: 2}
+    answer = {"backend": "jax", "cases": [], "totals": {"all": 2},
+              "compilations": {"2": 2}}  # fmt: skip
+    page = format_page("", [answer])
+    assert "| cases | programs compiled in all runs |\n| --- | --- |\n| 2 | 2 |" in page
 
 
 # -- criteria --------------------------------------------------------------------------

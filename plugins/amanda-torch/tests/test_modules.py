@@ -60,6 +60,21 @@ class Transformer(nn.Module):
         return self.head(self.block(self.embedding(tokens)))
 
 
+class Barriers(nn.Module):
+    """Values that gradients do not pass: detached ones, and those of a region."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Any) -> Any:
+        y = torch.tanh(self.first(x))
+        with torch.no_grad():
+            scale = torch.exp(self.second(y))
+        z = self.second(y.detach()) * scale + self.first.weight.sum()
+        return z * torch.arange(4).detach()
+
+
 class Case(NamedTuple):
     """A module in training mode, and its arguments."""
 
@@ -78,6 +93,7 @@ def cases() -> dict[str, Callable[[], Case]]:
             Perceptron(), (torch.randn(3, 6),), {"scale": torch.tensor(2.0)}
         ),
         "convolutions": lambda: Case(Convolutions(), (torch.randn(2, 3, 9, 9),), {}),
+        "barriers": lambda: Case(Barriers(), (torch.randn(3, 4),), {}),
         "transformer": lambda: Case(Transformer(), (torch.arange(10).view(2, 5),), {}),
     }
 
@@ -134,6 +150,23 @@ def test_a_training_step_is_that_of_the_model(case: Case) -> None:
         state = each.state_dict()
         for name, tensor in case.module.state_dict().items():
             torch.testing.assert_close(state[name], tensor, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["perceptron", "barriers", "transformer"])
+def test_a_training_step_through_the_hub(name: str) -> None:
+    """Gradients pass where they did; a parameter has one of the names that it had."""
+    torch.manual_seed(0)
+    case = cases()[name]()
+    hub = amanda.convert(amanda.load(case.program()), "std")
+    module = to_module(amanda.convert(hub, "torch"))
+    expected = step(case.module, case)
+    found = step(module, Case(module, (*case.args, *case.kwargs.values()), {}))
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    trained = dict(case.module.named_parameters(remove_duplicate=False))
+    parameters = dict(module.named_parameters())
+    assert len(parameters) == len(set(trained.values()))
+    for name, value in parameters.items():
+        torch.testing.assert_close(value, trained[name], rtol=1e-6, atol=1e-6)
 
 
 def test_a_module_is_exported_again(case: Case) -> None:

@@ -23,9 +23,11 @@ from amanda.scoreboard.outcomes import (
     OUTCOMES,
     DataSet,
     Outcome,
+    cases_by_compilations,
     cases_by_mode,
     count_outcomes,
     run_data_sets,
+    run_function,
 )
 from amanda.scoreboard.page import format_page, parse_section, print_page
 from amanda.scoreboard.suites import (
@@ -42,6 +44,7 @@ __all__ = [
     "Outcome",
     "Scoreboard",
     "Selection",
+    "cases_by_compilations",
     "cases_by_mode",
     "count_outcomes",
     "difference",
@@ -50,6 +53,7 @@ __all__ = [
     "parse_section",
     "print_page",
     "run_data_sets",
+    "run_function",
     "run_selection",
     "same_distribution",
     "same_quantities",

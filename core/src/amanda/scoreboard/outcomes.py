@@ -8,7 +8,9 @@ say), a case with such an op does not pass, unless a fallback was allowed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from amanda.scoreboard.comparison import difference
@@ -18,9 +20,11 @@ __all__ = [
     "OUTCOMES",
     "DataSet",
     "Outcome",
+    "cases_by_compilations",
     "cases_by_mode",
     "count_outcomes",
     "run_data_sets",
+    "run_function",
 ]
 
 OUTCOMES: Final = {
@@ -48,6 +52,8 @@ class Outcome(NamedTuple):
     why: str = ""
     mode: str = ""
     """How the backend ran it, where it reports that."""
+    compilations: int = 0
+    """How many programs the backend compiled in all runs, where it counts them."""
 
 
 class DataSet(NamedTuple):
@@ -73,12 +79,44 @@ def run_data_sets(
 
     `load` returns the graph; `settings` are arguments of `amanda.compile`.
     """
+    import amanda
+
+    def run() -> tuple[Any, ...]:
+        with _compiling():
+            graph = load()
+            compiled = amanda.compile(graph, backend, **settings)
+        return _run(graph, compiled, sets, settings, leaves_values_open)
+
+    return _outcome(case, kind, run)
+
+
+def run_function(
+    case: str, kind: str, make: Callable[[], Callable[[Any], Sequence[Any]]],
+    sets: Iterable[DataSet],
+) -> Outcome:  # fmt: skip
+    """Make a function of feeds, as of a framework's own module, and run each data set.
+
+    Errors of `make` are classified as those of a compilation are.
+    """
+
+    def run() -> tuple[Any, ...]:
+        with _compiling():
+            function = make()
+        for data in sets:
+            why = _why_wrong(partial(function, data.feeds), data)
+            if why:
+                return "wrong", why
+        return ("pass",)
+
+    return _outcome(case, kind, run)
+
+
+def _outcome(case: str, kind: str, run: Callable[[], tuple[Any, ...]]) -> Outcome:
+    """The outcome of a case: what a run returns, or the status of its error."""
     from amanda.errors import AmandaError, BackendError, ConversionError
 
     try:
-        graph, run = _compile(load, backend, settings)
-        found = _run(graph, run, sets, settings, leaves_values_open)
-        return Outcome(case, kind, *found)
+        return Outcome(case, kind, *run())
     except _CompileError as failed:
         error = failed.error
         if isinstance(error, ConversionError):
@@ -100,15 +138,13 @@ class _CompileError(Exception):
         self.error = error
 
 
-def _compile(
-    load: Callable[[], Any], backend: str, settings: Mapping[str, Any]
-) -> tuple[Any, Any]:
-    import amanda
+@contextmanager
+def _compiling() -> Iterator[None]:
+    """Where errors are those of a compilation."""
     from amanda.errors import AmandaError
 
     try:
-        graph = load()
-        return graph, amanda.compile(graph, backend, **settings)
+        yield
     except AmandaError as error:
         raise _CompileError(error) from error
 
@@ -116,33 +152,40 @@ def _compile(
 def _run(
     graph: Any, run: Any, sets: Iterable[DataSet], settings: Mapping[str, Any],
     leaves_values_open: Callable[[Any], bool],
-) -> tuple[str, str, str]:  # fmt: skip
-    """The status, the reason and the mode of a compiled graph's runs."""
+) -> tuple[Any, ...]:  # fmt: skip
+    """The status and the reason of a compiled graph's runs, and what it reports."""
     names = [p.name for p in graph.parameters]
     for data in sets:
         feeds: Any = data.feeds
         if not isinstance(feeds, Mapping):
             feeds = dict(zip(names, feeds, strict=False))
-        if data.criterion is not None:
-            why = data.criterion(lambda f=feeds: list(run(f).values()))  # type: ignore[misc]
-            if why:
-                return "wrong", why, _report_of(run).mode
-            continue
-        found = list(run(feeds).values())
-        why = difference(found, data.expected, data.rtol, data.atol, data.ulps)
+        call = partial(_outputs, run, feeds)
+        why = _why_wrong(call, data)
         if why:
-            same_types = not difference(found, data.expected, 0, _ANY_VALUE)
-            drawn = same_types and leaves_values_open(graph)
-            return ("drawn" if drawn else "wrong"), why, _report_of(run).mode
-    report = _report_of(run)
-    outside = "" if settings.get("fallback") else report.outside
-    return ("outside" if outside else "pass"), outside, report.mode
+            drawn = data.criterion is None and leaves_values_open(graph)
+            drawn = drawn and not difference(call(), data.expected, 0, _ANY_VALUE)
+            return ("drawn" if drawn else "wrong"), why, *_report_of(run)[1:]
+    outside, *report = _report_of(run)
+    outside = "" if settings.get("fallback") else outside
+    return ("outside" if outside else "pass"), outside, *report
+
+
+def _outputs(run: Any, feeds: Mapping[str, Any]) -> list[Any]:
+    return list(run(feeds).values())
+
+
+def _why_wrong(call: Callable[[], Sequence[Any]], data: DataSet) -> str | None:
+    """Why the outputs of a call are not right; None where they are."""
+    if data.criterion is not None:
+        return data.criterion(call)
+    return difference(call(), data.expected, data.rtol, data.atol, data.ulps)
 
 
 class _RunReport(NamedTuple):
     outside: str = ""
     """The ops that a backend which counts them ran outside its own target."""
     mode: str = ""
+    compilations: int = 0
 
 
 def _report_of(run: Any) -> _RunReport:
@@ -152,7 +195,8 @@ def _report_of(run: Any) -> _RunReport:
         return _RunReport()
     found = report()
     outside = (str(op).partition(" ")[0] for op in getattr(found, "outside", ()))
-    return _RunReport(", ".join(outside), getattr(found, "mode", ""))
+    compilations = getattr(found, "compilations", 0)
+    return _RunReport(", ".join(outside), getattr(found, "mode", ""), compilations)
 
 
 # -- reasons -----------------------------------------------------------------------
@@ -165,6 +209,12 @@ def cases_by_mode(outcomes: Iterable[Outcome]) -> dict[str, list[str]]:
         if each.mode:
             modes.setdefault(each.mode, []).append(each.case)
     return modes
+
+
+def cases_by_compilations(outcomes: Iterable[Outcome]) -> dict[int, int]:
+    """The number of cases by the number of programs that a backend compiled for one."""
+    counts = Counter(each.compilations for each in outcomes if each.compilations)
+    return dict(sorted(counts.items()))
 
 
 def count_outcomes(outcomes: Iterable[Outcome]) -> dict[str, int]:

@@ -29,7 +29,9 @@ def format_page(head: str, answers: Sequence[Mapping[str, Any]]) -> str:
         if repeats[title] > 1:
             title += f": {', '.join(totals)}"
         parts += [f"## {title}\n", _table(failing, totals)]
-        parts += [*_modes(answer.get("modes", {})), *_reasons(failing)]
+        parts += _modes(answer.get("modes", {}))
+        parts += _compilations(answer.get("compilations", {}))
+        parts += _reasons(failing)
     return "\n".join(parts)
 
 
@@ -77,6 +79,14 @@ def _modes(modes: Mapping[str, Sequence[str]]) -> Iterator[str]:
         yield f"* {mode}: {', '.join(sorted(modes[mode]))}"
     if in_order[1:]:
         yield ""
+
+
+def _compilations(counts: Mapping[str, int]) -> Iterator[str]:
+    """How many programs were compiled for a case, in all of its runs."""
+    if counts:
+        rows = [_row([n, times]) for times, n in counts.items()]
+        head = [_row(["cases", "programs compiled in all runs"]), _row(["---"] * 2)]
+        yield "\n".join([*head, *rows, ""])
 
 
 def _reasons(failing: Sequence[Mapping[str, Any]]) -> Iterator[str]:

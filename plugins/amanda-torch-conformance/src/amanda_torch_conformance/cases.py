@@ -16,12 +16,14 @@ from amanda.scoreboard import (
     Outcome,
     name_filter,
     run_data_sets,
+    run_function,
     same_distribution,
     same_quantities,
     same_types,
 )
 from amanda_torch_conformance.program_files import (
     load_arrays,
+    load_names,
     program_rows,
     programs_folder,
 )
@@ -30,15 +32,17 @@ from amanda_torch_conformance.quantities import (
     QUANTITIES,
     order_quantities,
 )
+from amanda_torch_conformance.training import training_function
 
 __all__ = ["KINDS", "Case", "cases", "run_case"]
 
-KINDS: Final = ("static", "dynamic", "models", "models-dynamic")
+KINDS: Final = ("static", "dynamic", "models", "models-dynamic", "models-training")
 """
 `static`: ops, exported with the shapes of the samples
 `dynamic`: ops with symbolic sizes: the first sample, and inputs of other sizes
 `models`: models of `transformers`, exported with the shapes of their inputs
 `models-dynamic`: models with symbolic batch and length, run at two sizes
+`models-training`: one step of SGD of models, as modules of PyTorch from the hub
 """
 
 _TOLERANCES: Final = {
@@ -46,7 +50,6 @@ _TOLERANCES: Final = {
     "float64": (1e-7, 1e-7), "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7),
 }  # fmt: skip
 """Those of `torch.testing`: relative and absolute."""
-_MODEL_TOLERANCES: Final = (1e-4, 1e-4)
 _FACTOR: Final = 10
 """PyTorch's own tests compare one implementation; sums in another order differ more."""
 _INEXACT: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -111,28 +114,54 @@ class ModelCase:
 
     @property
     def folder(self) -> Path:
-        return programs_folder("models") / self.name / self.kind
+        return programs_folder("models") / self.name
 
     def load(self) -> Graph:
         """The graph."""
-        return amanda.load(self.folder / "model.pt2")
-
-    def data(self) -> Iterator[DataSet]:
-        """The inputs and PyTorch's outputs of each size."""
-        for file in sorted(self.folder.glob("*.npz")):
-            yield DataSet(
-                load_arrays(file, "in_"), load_arrays(file, "out_"), *_MODEL_TOLERANCES
-            )
+        program = _PROGRAMS.get(self.kind, self.kind)
+        return amanda.load(self.folder / program / "model.pt2")
 
     def run(self, backend: str, settings: Mapping[str, Any]) -> Outcome:
-        """Compile it once, and run it at each size."""
-
-        def load() -> Graph:
-            return amanda.convert(self.load(), "std")
-
+        """Compile it once, and run it at each size; or train it by one step."""
+        if self.kind == "models-training":
+            return self._train(backend)
+        bound = _MODEL_TOLERANCES.get(backend, 1e-4)
+        sets = [
+            DataSet(load_arrays(file, "in_"), load_arrays(file, "out_"), bound, bound)
+            for file in self._files()
+        ]
         return run_data_sets(
-            self.name, self.kind, load, self.data(), backend, settings
+            self.name, self.kind, self._load_hub, sets, backend, settings
+        )
+
+    def _train(self, backend: str) -> Outcome:
+        """Compare the loss and the parameters after a step with those of the model."""
+        if backend != "torch-export":
+            reason = "programs of PyTorch are trained: --backend torch-export"
+            return Outcome(self.name, self.kind, "declined", reason)
+        [file] = self._files()
+        data = DataSet(
+            load_arrays(file, "in_"), load_arrays(file, "out_"), *_STEP_TOLERANCES
+        )
+        names = load_names(file)
+        return run_function(
+            self.name, self.kind, lambda: training_function(self._load_hub(), names),
+            [data],
         )  # fmt: skip
+
+    def _files(self) -> list[Path]:
+        return sorted((self.folder / self.kind).glob("*.npz"))
+
+    def _load_hub(self) -> Graph:
+        return amanda.convert(self.load(), "std")
+
+
+_PROGRAMS: Final = {"models-training": "models"}
+"""Kinds whose cases are the programs of another."""
+_MODEL_TOLERANCES: Final = {"torch-export": 1e-5}
+"""By backend: PyTorch repeats what it has computed; others sum in another order."""
+_STEP_TOLERANCES: Final = (1e-5, 0.0, 84)
+"""84 units in the last place are 1e-5 of the largest element."""
 
 
 def cases(
@@ -142,7 +171,8 @@ def cases(
     is_selected = name_filter(pattern)
     for kind in kinds:
         for row in program_rows("models") if kind.startswith("models") else ():
-            if kind in row["kinds"] and is_selected(row["name"]):
+            needed = {kind, _PROGRAMS.get(kind, kind)}
+            if needed <= {*row["kinds"]} and is_selected(row["name"]):
                 yield kind, ModelCase(row["name"], kind)
         for row in program_rows() if kind in ("static", "dynamic") else ():
             has_program = row.get("dynamic") if kind == "dynamic" else row["samples"]

@@ -2,6 +2,7 @@
 
 amanda scoreboard torch --backend numpy --kind static --json > static.json
 amanda scoreboard torch --backend numpy --kind models --json > models.json
+amanda scoreboard torch --backend torch-export --kind models-training --json > training.json
 python -m amanda_torch_conformance.page static.json models.json > page.md
 
 Likewise with other backends and kinds; files in the order of sections.
@@ -31,10 +32,15 @@ values. The kinds:
   other sizes, both run by one executable.
 - `models`: a model of `transformers` from a small configuration with random weights.
 - `models-dynamic`: the same with a symbolic batch and length, at two sizes, by one
-  executable.
+  executable. On XLA it has a program for each size: "programs compiled" counts them.
+- `models-training`: the graph of the hub as a module of PyTorch, trained by one step of
+  SGD. The loss, a weighted sum of the squares of all floating-point outputs, and each
+  parameter that has a gradient are those of the model of `transformers` after the same
+  step, to 1e-5 of the largest element. The learning rate is 1: parameters change as
+  much as their gradients.
 
 On the backend `torch-export` a case is a round trip: the graph of the hub is mapped to
-PyTorch again, written as `.pt2`, loaded by `torch.export.load`, and run by PyTorch.
+PyTorch again, written as `.pt2`, loaded by `torch.export.load`, and run by PyTorch; models to 1e-5, to 1e-4 elsewhere.
 
 Where PyTorch leaves values open, outputs are right as follows. Random ops, dropout
 among them: 500 calls have the distribution of 500 calls of PyTorch, by three tests.

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from amanda.errors import UsageError
 
-__all__ = ["load_arrays", "program_rows", "programs_folder"]
+__all__ = ["load_arrays", "load_names", "program_rows", "programs_folder"]
 
 
 class _Collection(NamedTuple):
@@ -84,3 +84,11 @@ def load_arrays(file: Path, prefix: str) -> list[Any]:
     with np.load(file, allow_pickle=False) as stored:
         count = sum(name.startswith(prefix) for name in stored.files)
         return [stored[f"{prefix}{i}"] for i in range(count)]
+
+
+def load_names(file: Path) -> list[str]:
+    """The stored names of what else is stored."""
+    import numpy as np
+
+    with np.load(file, allow_pickle=False) as stored:
+        return [str(name) for name in stored["names"]]

@@ -67,7 +67,12 @@ def command(
 def _answer(
     selection: Selection, outcomes: Sequence[Outcome], list_all: bool
 ) -> Answer:
-    from amanda.scoreboard import OUTCOMES, cases_by_mode, count_outcomes
+    from amanda.scoreboard import (
+        OUTCOMES,
+        cases_by_compilations,
+        cases_by_mode,
+        count_outcomes,
+    )
 
     counts = count_outcomes(outcomes)
     rows = [(counts[status], status, doc) for status, doc in OUTCOMES.items()]
@@ -75,8 +80,9 @@ def _answer(
     where += f", else {selection.fallback}" if selection.fallback else ""
     line = f"{len(outcomes)} cases of {selection.suite} on {where}"
     text: list[str | Table] = [Table(("cases", "outcome", "meaning"), rows), line]
-    modes = cases_by_mode(outcomes)
+    modes, compilations = cases_by_mode(outcomes), cases_by_compilations(outcomes)
     text += [f"{len(names)} ran as {mode}" for mode, names in modes.items()]
+    text += [f"{n} compiled {times} programs" for times, n in compilations.items()]
     failing = [each for each in outcomes if each.status != "pass"]
     text += [
         f"{o.status}: {o.case}: {o.why}"
@@ -88,6 +94,7 @@ def _answer(
         "fallback": selection.fallback, "second": selection.second,
         "every": selection.every, "options": selection.options, "counts": counts,
         "totals": Counter(each.kind for each in outcomes), "modes": modes,
+        "compilations": {str(times): n for times, n in compilations.items()},
         "cases": [each._asdict() for each in failing],
     }  # fmt: skip
     has_failed = any(counts[status] for status in _FAILED)

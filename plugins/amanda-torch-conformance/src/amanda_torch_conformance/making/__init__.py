@@ -6,7 +6,6 @@ files.py         their files, and the index
 __main__.py      the command that makes them
 model_table.py   models of `transformers`, with small sizes
 model_inputs.py  their inputs, by kind
-models.py        models as exported programs
-model_dynamic_sizes.py  programs with symbolic sizes, and inputs of two sizes
-files.py   their files; a command
+models.py        models as exported programs, and a step of their training
+model_files.py   the files of models; a command
 """

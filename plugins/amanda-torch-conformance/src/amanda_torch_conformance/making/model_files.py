@@ -2,7 +2,7 @@
 
     python -m amanda_torch_conformance.making.model_files FOLDER [PATTERN]
 
-Models that are in FOLDER already are kept.
+What is in FOLDER already is kept.
 """
 
 from __future__ import annotations
@@ -22,47 +22,54 @@ from amanda_torch_conformance.making.models import (
     export_model,
     make_data_sets,
     make_model,
+    training_data,
 )
 
 __all__ = ["make_model_files"]
 
-_KINDS: Final = {"models": False, "models-dynamic": True}
-"""The kinds of cases, and whether their sizes are dynamic."""
+_PROGRAMS: Final = {"models": False, "models-dynamic": True}
+"""The kinds of cases with a program, and whether their sizes are dynamic."""
+_TRAINING: Final = "models-training"
 
 
 def make_model_files(folder: Path, pattern: str = "") -> None:
     """Make the files of models whose names match, and last the index of all there."""
     folder.mkdir(parents=True, exist_ok=True)
     for row in MODELS:
-        file = folder / row.name / "model.json"
-        if re.search(pattern, row.name) and not file.is_file():
-            made = _make_row(row, folder / row.name)
-            file.write_text(json.dumps(made, indent=1), "utf-8")
+        if re.search(pattern, row.name):
+            _make_files(row, folder / row.name)
     files = [folder / row.name / "model.json" for row in MODELS]
     rows = [json.loads(f.read_text("utf-8")) for f in files if f.is_file()]
     index = {"torch": str(torch.__version__), "programs": rows}
     (folder / "index.json").write_text(json.dumps(index, indent=1), "utf-8")
 
 
-def _make_row(row: Model, folder: Path) -> dict[str, Any]:
-    """Make the files of one model; its row of the index, with PyTorch's reasons."""
+def _make_files(row: Model, folder: Path) -> None:
+    """Make the files of one model, and its row of the index with PyTorch's reasons."""
     folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "model.json"
     made: dict[str, Any] = {"name": row.name, "kinds": {}}
-    for kind, is_dynamic in _KINDS.items():
+    if file.is_file():
+        made = json.loads(file.read_text("utf-8"))
+    for kind in (*_PROGRAMS, _TRAINING):
+        if kind in made["kinds"] or f"{kind} error" in made:
+            continue
         try:
-            axes = _write(row, folder / kind, is_dynamic)
-            made["kinds"][kind] = axes
+            made["kinds"][kind] = _write(row, folder / kind, kind)
         except Exception as error:  # noqa: BLE001 - the reason of PyTorch is recorded
             text = " ".join(str(error).split())[:300]
             made[f"{kind} error"] = f"{type(error).__name__}: {text}"
-    return made
+        file.write_text(json.dumps(made, indent=1), "utf-8")
 
 
-def _write(row: Model, folder: Path, is_dynamic: bool) -> str:
-    """Write a program and its data sets; the names of its dynamic axes."""
+def _write(row: Model, folder: Path, kind: str) -> str:
+    """Write the files of a kind; the names of the dynamic axes of its program."""
     call = make_model(row)
-    exported, axes = export_model(row, call, is_dynamic=is_dynamic)
     folder.mkdir(parents=True, exist_ok=True)
+    if kind == _TRAINING:
+        np.savez(folder / "0.npz", **training_data(row, call))
+        return ""
+    exported, axes = export_model(row, call, is_dynamic=_PROGRAMS[kind])
     for number, arrays in enumerate(make_data_sets(row, call, axes)):
         np.savez(folder / f"{number}.npz", **arrays)
     torch.export.save(exported, folder / "model.pt2")

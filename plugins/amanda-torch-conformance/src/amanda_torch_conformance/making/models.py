@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 from transformers.exporters.exporter_dynamo import apply_patches
@@ -15,8 +16,16 @@ from transformers.integrations.executorch import register_dynamic_cache_export_s
 
 from amanda_torch_conformance.making.model_inputs import Feeds, feeds_of
 from amanda_torch_conformance.making.model_table import Model
+from amanda_torch_conformance.training import sgd_step
 
-__all__ = ["SIZES", "ModelCall", "export_model", "make_data_sets", "make_model"]
+__all__ = [
+    "SIZES",
+    "ModelCall",
+    "export_model",
+    "make_data_sets",
+    "make_model",
+    "training_data",
+]
 
 SIZES: Final = ((2, 12), (3, 16))
 """Batch and length of the two data sets; programs are exported with the first."""
@@ -61,6 +70,8 @@ def make_model(row: Model) -> ModelCall:
 
 
 def model_feeds(row: Model, call: ModelCall, size: tuple[int, int]) -> Feeds:
+    """Inputs of a size; caches are trees of tensors for PyTorch."""
+    register_dynamic_cache_export_support()
     torch.manual_seed(2)
     return feeds_of(row.inputs, call.model.config, *size)
 
@@ -73,7 +84,6 @@ def export_model(row: Model, call: ModelCall, *, is_dynamic: bool) -> tuple[Any,
     dynamic length, the length is fixed.
     """
     feeds = model_feeds(row, call, SIZES[0])
-    register_dynamic_cache_export_support()
     choices = dict.fromkeys([row.axes, "batch"] if is_dynamic else [""])
     failed: Exception | None = None
     for axes in choices:
@@ -130,3 +140,23 @@ def make_data_sets(row: Model, call: ModelCall, axes: str) -> Iterator[dict[str,
             outputs = call(**feeds.kwargs)
         arrays = {f"in_{i}": x.numpy() for i, x in enumerate(inputs)}
         yield arrays | {f"out_{i}": y.numpy() for i, y in enumerate(outputs)}
+
+
+def training_data(row: Model, call: ModelCall) -> dict[str, Any]:
+    """Inputs, and the loss and parameters after one step of SGD, as arrays by name.
+
+    These are the parameters that have a gradient; a tied one has several names.
+    """
+    feeds = model_feeds(row, call, SIZES[0])
+    inputs = [x.clone() for x in pytree.tree_leaves(feeds.kwargs)]
+    loss = sgd_step(call, (), feeds.kwargs)
+    if not loss.isfinite():
+        raise ValueError(f"the loss is {float(loss)}")
+    names: dict[Any, list[str]] = {}
+    for name, parameter in call.named_parameters(remove_duplicate=False):
+        if parameter.grad is not None:
+            names.setdefault(parameter, []).append(name)
+    outputs = [loss, *names]
+    arrays = {f"in_{i}": x.numpy() for i, x in enumerate(inputs)}
+    arrays |= {f"out_{i}": y.detach().numpy() for i, y in enumerate(outputs)}
+    return arrays | {"names": np.array([" ".join(each) for each in names.values()])}

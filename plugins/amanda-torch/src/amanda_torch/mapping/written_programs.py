@@ -17,8 +17,9 @@ from amanda.errors import FormatError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.mapping import constant_of, gap_error
 from amanda.tensors import Tensor
-from amanda.types import Sym, TensorType, Type
-from amanda_torch.records import VALUE
+from amanda.types import Sym, TensorType, Type, evaluate
+from amanda_torch.expressions import SymbolHints, is_data_dependent
+from amanda_torch.records import PROGRAM_RECORDS, VALUE
 
 __all__ = ["finish_program"]
 
@@ -40,6 +41,7 @@ def finish_program(graph: Graph) -> None:
     for part in graph.graphs():
         _add_types(part)
     _name_dims(graph)
+    _add_hints(graph)
 
 
 # -- weights -----------------------------------------------------------------------
@@ -272,3 +274,33 @@ class _DimNames:
             for d in type.shape.dims
         ]
         return TensorType(type.dtype, shape, type.axes, content)
+
+
+def _add_hints(graph: Graph) -> None:
+    """Record examples of the sizes of inputs at which no size is less than 1.
+
+    PyTorch computes all sizes from these when it loads a program, and takes a negative
+    one for a fault.
+    """
+    dims = {
+        dim
+        for part in graph.graphs()
+        for op in part
+        for port in op.outputs
+        if isinstance(port.type, TensorType) and port.type.shape.has_rank
+        for dim in port.type.shape.dims
+        if isinstance(dim, Sym) and not any(is_data_dependent(s.name) for s in dim.free)
+    }  # fmt: skip
+    sizes = {s: SymbolHints.DEFAULT for dim in dims for s in dim.free}
+    for _ in range(_DOUBLINGS):
+        small = {s for dim in dims if evaluate(dim, sizes) < 1 for s in dim.free}
+        if not small:
+            break
+        sizes.update((s, 2 * sizes[s]) for s in small)
+    hints = {s.name: n for s, n in sizes.items() if n != SymbolHints.DEFAULT}
+    if hints and not small:
+        PROGRAM_RECORDS.add(graph, hints=hints)
+
+
+_DOUBLINGS = 16
+"""Sizes up to half a million are tried."""

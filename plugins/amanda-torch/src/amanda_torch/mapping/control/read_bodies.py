@@ -9,7 +9,7 @@ import numpy as np
 
 from amanda.mapping import Decline
 from amanda_std import ops
-from amanda_std.mappings import inline_body, rank_of
+from amanda_std.mappings import Value, inline_body, rank_of
 from amanda_torch.mapping.calls import torch_functions
 
 __all__ = ["READ"]
@@ -98,8 +98,19 @@ def read_hints(body: Any, args: Sequence[Any] = (), *, hints: Any = None) -> Any
     return read_wrap(body, args)
 
 
-def read_gradient_region(_enable: bool, body: Any, args: Sequence[Any] = ()) -> Any:
-    return read_wrap(body, args)
+def read_gradient_region(enable: bool, body: Any, args: Sequence[Any] = ()) -> Any:
+    """Values that a region without gradients computes are constants to those."""
+    values = _flatten(args)
+    found = inline_body(body, values)
+    if enable:
+        return tuple(found)
+    given = [value.port for value in values if isinstance(value, Value)]
+    return tuple(
+        ops.stop_gradient(result)
+        if result.dtype.kind in ("float", "complex") and result.port not in given
+        else result
+        for result in found
+    )  # fmt: skip
 
 
 def read_autocast(
