@@ -43,14 +43,14 @@ def _weighted_sum(values: Any) -> Any:
 def training_function(
     graph: Graph, names: Sequence[str]
 ) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """A step of SGD of the module of a graph: its loss, and parameters by name.
+    """A step of SGD of a graph as a module: its loss, and parameters by name.
 
     Where there are several names, the module has the parameter under one of them.
     """
     import amanda
-    from amanda_torch import to_module
 
-    module = to_module(amanda.convert(graph, "torch"))
+    compiled: Any = amanda.compile(graph, "torch-export")
+    module = compiled.executable.program.module()
 
     def run(feeds: Sequence[Any]) -> list[Any]:
         args, kwargs = _arguments(module, feeds)

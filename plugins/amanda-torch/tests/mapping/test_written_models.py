@@ -164,6 +164,21 @@ def test_shapes_computed_at_run_time(tmp_path):
         np.testing.assert_allclose(got, oracle.run(None, feeds)[0], atol=1e-5)
 
 
+def test_long_windows_over_an_axis_of_any_length(tmp_path):
+    """The sizes with which PyTorch computes all others are long enough for them."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 9, opset_import: ["" : 18]>
+        net (float[1, 1, length] x) => (float[1, 1, short] y) {
+          a = AveragePool <kernel_shape = [10], strides = [5]> (x)
+          y = AveragePool <kernel_shape = [30]> (a)
+        }""")
+    module = torch.export.load(convert(model, tmp_path)).module()
+    x = np.random.default_rng(2).normal(size=(1, 1, 400)).astype("f")
+    (got,) = module(torch.from_numpy(x))
+    [expected] = reference.ReferenceEvaluator(model).run(None, {"x": x})
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_names_that_pytorch_uses_itself(tmp_path):
     """Values named `input`, `input_1` and `output` do not clash with its names."""
     model = onnx.parser.parse_model("""

@@ -289,7 +289,7 @@ def _add_hints(graph: Graph) -> None:
         for port in op.outputs
         if isinstance(port.type, TensorType) and port.type.shape.has_rank
         for dim in port.type.shape.dims
-        if isinstance(dim, Sym) and not any(is_data_dependent(s.name) for s in dim.free)
+        if isinstance(dim, Sym) and not _depends_on_data(dim)
     }  # fmt: skip
     sizes = {s: SymbolHints.DEFAULT for dim in dims for s in dim.free}
     for _ in range(_DOUBLINGS):
@@ -297,9 +297,13 @@ def _add_hints(graph: Graph) -> None:
         if not small:
             break
         sizes.update((s, 2 * sizes[s]) for s in small)
-    hints = {s.name: n for s, n in sizes.items() if n != SymbolHints.DEFAULT}
+    hints = {s.name or "": n for s, n in sizes.items() if n != SymbolHints.DEFAULT}
     if hints and not small:
         PROGRAM_RECORDS.add(graph, hints=hints)
+
+
+def _depends_on_data(dim: Sym) -> bool:
+    return any(is_data_dependent(symbol.name or "") for symbol in dim.free)
 
 
 _DOUBLINGS = 16
