@@ -192,6 +192,7 @@ def attr_values(depth: int = 3) -> st.SearchStrategy[Any]:
         | types
         | tensors()
         | st.builds(FunctionRef, names)
+        | st.complex_numbers()
     )
     if depth == 0:
         return leaf

@@ -42,6 +42,7 @@ DIFFERENT: list[Any] = [
     *(TensorType("float32"), TensorType("float32", [n]), TokenType(), OpaqueType("n")),
     *(Tensor.of([1, 2]), Tensor.of([1, 3]), Tensor.of([1.0, 2.0]), Tensor.of([[1, 2]])),
     *(FunctionRef("n"), FunctionRef("")),
+    *(1j, 1 + 0j, complex(0.0, -1.0), complex(0.0, float("nan")), complex(-0.0, 1.0)),
 ]
 
 
@@ -112,7 +113,7 @@ class Text(str):
         np.ones(2),
         Colour.RED,
         Text("a"),
-        1j,
+        np.complex64(1j),
         {1: 2},
         {"a": {None: 1}},
         "\ud800",

@@ -57,6 +57,7 @@ def values() -> dict[str, object]:
         "yes": True,
         "int": 2**70,
         "floats": [1.0, -0.0, float("nan"), float("inf"), float("-inf"), 5e-324, 1e16],
+        "complex": [1j, complex(-0.0, float("nan")), complex(float("inf"), -0.0)],
         "texts": ["no", "1e5", "", "a: b", "\x00\x85\u2028é", "2020-01-01", "$x"],
         "bytes": b"\x00\xff",
         "dtype": DType("bfloat16"),

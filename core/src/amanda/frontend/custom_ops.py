@@ -277,7 +277,7 @@ class CustomDictionary(DictionaryHistory):
         name = f"{custom.namespace}:{custom.name}({told})"
         call = partial(custom.reference, **attrs)
         found: Sequence[OutputPort] = calling(
-            space, build, inputs, call, name, custom.types(inputs)
+            space, build, inputs, call, name, _known_types(custom.types(inputs), op)
         )
         return found
 
@@ -297,6 +297,15 @@ class CustomDictionary(DictionaryHistory):
         assert build.namespace is not None
         done = convert(alone, build.namespace, host=self.host)
         return build.paste(done, [value for value in inputs if value is not None])
+
+
+def _known_types(types: Sequence[TensorType], op: Op) -> list[TensorType]:
+    """Types of results; those of the op where the signature leaves the dtype open."""
+    return [
+        port.type if type.dtype is unknown and isinstance(port.type, TensorType)
+        else type
+        for type, port in zip(types, op.outputs, strict=True)
+    ]  # fmt: skip
 
 
 def _custom_dictionary(path: str, host: Host) -> CustomDictionary:

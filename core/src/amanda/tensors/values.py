@@ -24,7 +24,7 @@ MAX_DEPTH: Final = 100
 MAX_PARTS: Final = 1_000_000
 _MAX_BITS: Final = 256  # of an int: the limit of all text forms
 _FLUSH: Final = 4096
-_SCALARS: Final = frozenset({int, float, str, bool, bytes})
+_SCALARS: Final = frozenset({int, float, complex, str, bool, bytes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ AttrValue: TypeAlias = (
     bool
     | int
     | float
+    | complex
     | str
     | bytes
     | DType
@@ -205,6 +206,7 @@ _TAGS: Final[dict[type, bytes]] = {
     bool: b"b",
     int: b"i",
     float: b"f",
+    complex: b"c",
     str: b"s",
     bytes: b"y",
     DType: b"D",
@@ -230,8 +232,9 @@ def _tag(value: Any) -> bytes:
     )
     raise InvalidTypeError(
         f"an attribute cannot hold a {type(value).__name__}",
-        expected="none, bool, int, float, str, bytes, DType, Quantized, Shape, Sym, "
-        "Type, Tensor, FunctionRef, or lists, tuples and str-keyed dicts of them",
+        expected="none, bool, int, float, complex, str, bytes, DType, Quantized, "
+        "Shape, Sym, Type, Tensor, FunctionRef, or lists, tuples and str-keyed dicts "
+        "of them",
         got=reprlib.repr(value),
         hint="make it a plain Python value, or a Tensor with Tensor.of"
         if is_convertible
@@ -250,7 +253,9 @@ def _encode_part(part: Any, content: bool, symbols: Symbols) -> tuple[bytes, byt
         case bool() | int():
             return tag, b"%x" % part
         case float():
-            return tag, struct.pack("<d", part) if part == part else b"nan"
+            return tag, _encode_float(part)
+        case complex():
+            return tag, _encode_float(part.real) + b"," + _encode_float(part.imag)
         case str():
             return tag, part.encode("utf-8", "surrogatepass")
         case bytes():
@@ -266,6 +271,15 @@ def _encode_part(part: Any, content: bool, symbols: Symbols) -> tuple[bytes, byt
     return tag, str(part).encode()
 
 
+def _encode_float(number: float) -> bytes:
+    return struct.pack("<d", number) if number == number else b"nan"
+
+
+def _same_float(a: float, b: float) -> bool:
+    same = a == b and copysign(1, a) == copysign(1, b)
+    return same or (isnan(a) and isnan(b))
+
+
 def _same_leaf(
     a: Any, b: Any, content: bool, symbols: tuple[Symbols, Symbols] | None
 ) -> bool:
@@ -273,8 +287,9 @@ def _same_leaf(
     if tag != _tag(b):
         return False
     if isinstance(a, float):
-        same = a == b and copysign(1, a) == copysign(1, b)
-        return same or (isnan(a) and isnan(b))
+        return _same_float(a, b)
+    if isinstance(a, complex):
+        return _same_float(a.real, b.real) and _same_float(a.imag, b.imag)
     if isinstance(a, Tensor):
         if content:
             return a.same_content(b)

@@ -28,7 +28,11 @@ _DROPOUTS: Final = frozenset(
     f"aten.{name}.default"
     for name in ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
 )
-_VIEWS: Final = frozenset(f"aten.atleast_{rank}d.default" for rank in (1, 2, 3))
+_VIEWS: Final = frozenset(
+    [f"aten.atleast_{rank}d.default" for rank in (1, 2, 3)]
+    + ["aten.broadcast_tensors.default", "aten.meshgrid.default",
+       "aten.meshgrid.indexing"]
+)  # fmt: skip
 """Ops that return views, which their schemas do not say."""
 
 

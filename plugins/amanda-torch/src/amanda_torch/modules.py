@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,9 @@ __all__ = ["to_exported_program", "to_module"]
 _NAMESPACE: Final = "amanda/torch/*"
 _LOADING: Final = Lock()
 """PyTorch loads one program at a time."""
+_QUANTIZED: Final = "quantized_decomposed."
+_QUANTIZED_OPS: Final = "torch.ao.quantization.fx._decomposed"
+"""The module that registers these ops; PyTorch itself does not import it."""
 
 
 def to_exported_program(graph: Graph) -> Any:
@@ -35,6 +39,8 @@ def to_exported_program(graph: Graph) -> Any:
             expected=_NAMESPACE, got=graph.namespace or "no namespace",
             hint='amanda.convert(graph, "torch") first',
         )  # fmt: skip
+    if any((op.type or "").startswith(_QUANTIZED) for op in graph.walk()):
+        import_module(_QUANTIZED_OPS)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.pt2"
         Format().write(graph, path)

@@ -43,3 +43,22 @@ def test_complex_programs(module, backend, tmp_path):
     for have, want in zip(found, module()(x), strict=True):
         assert have.dtype == want.resolve_conj().numpy().dtype
         np.testing.assert_allclose(have, want.resolve_conj().numpy(), 1e-4, 1e-5)
+
+
+class Constants(torch.nn.Module):
+    """Complex numbers as arguments."""
+
+    def forward(self, x):
+        return x * 1j, torch.add(x, 2 + 3j), torch.full((2,), -1j)
+
+
+def test_complex_arguments(tmp_path):
+    x = torch.arange(4.0)
+    graph = amanda.load(torch.export.export(Constants(), (x,)))
+    for suffix in ("pt2", "yaml", "amanda"):
+        amanda.save(graph, tmp_path / f"model.{suffix}")
+        loaded = amanda.load(tmp_path / f"model.{suffix}")
+        assert loaded.ops["mul"].attrs["other"] == 1j
+        found = amanda.run(loaded, [x.numpy()], backend="numpy").values()
+        for have, want in zip(found, Constants()(x), strict=True):
+            np.testing.assert_array_equal(have, want.numpy())

@@ -132,3 +132,37 @@ def test_a_view_that_cannot_be_written(graph):
     graph.result(copy)
     with pytest.raises(ConversionError, match="a write into a view of this kind"):
         amanda.convert(graph, "std")
+
+
+def test_views_of_several_tensors(graph):
+    """Results of `broadcast_tensors` and `meshgrid` share memory with the arguments."""
+    x = parameter(graph, "float32[2, 3]")
+    base = call(graph, "clone.default", x)
+    row = graph.parameter(amanda.parse_type("float32[3]"), "row")
+    own = call(graph, "clone.default", row, type="float32[3]")
+    op = graph.add("aten.broadcast_tensors.default", [base, own], outputs=2)
+    for port in op.outputs:
+        port.type = amanda.parse_type("float32[2, 3]")
+    first, second = op.outputs
+    one = call(graph, "mul_.Tensor", first, other=2, after=first)
+    call(graph, "add_.Tensor", own, other=1, type="float32[3]", after=one)
+    for port in (base, first, second):
+        graph.result(port)
+    found = run(graph, X, np.float32([5, 6, 7]))
+    for have, want in zip(found, (X * 2, X * 2, [[6, 7, 8]] * 2), strict=True):
+        assert (have == want).all()
+
+
+def test_a_write_is_seen_through_a_grid(graph):
+    x, y = parameter(graph, "float32[3]"), parameter(graph, "float32[2]", "y")
+    own = call(graph, "clone.default", x, type="float32[3]")
+    op = graph.add("aten.meshgrid.indexing", [own, y], {"indexing": "ij"}, outputs=2)
+    for port in op.outputs:
+        port.type = amanda.parse_type("float32[3, 2]")
+    call(graph, "add_.Tensor", own, other=10, type="float32[3]", after=op.outputs[0])
+    for port in op.outputs:
+        graph.result(port)
+    feeds = np.float32([1, 2, 3]), np.float32([4, 5])
+    columns, rows = run(graph, *feeds)
+    assert (columns == [[11, 11], [12, 12], [13, 13]]).all()
+    assert (rows == [[4, 5]] * 3).all()

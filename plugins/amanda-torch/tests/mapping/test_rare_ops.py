@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import amanda
+from amanda.errors import ConversionError
 
 torch = pytest.importorskip("torch", reason="computes the expected results")
 ATEN = torch.ops.aten
@@ -158,3 +159,60 @@ def test_other_ops():
     check(lambda x: torch.istft(x, 6, onesided=False, window=torch.ones(6)), frames)
     dropout = torch.nn.functional.feature_alpha_dropout
     check(lambda x: dropout(x, 1.0, training=True), normal(2, 3, 4))
+
+
+LAYERS = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+def add_packed(kind, both, params, states):
+    """A graph of one op, which `torch.export` does not take."""
+    graph = amanda.Graph("amanda/torch/2.13.0")
+    data = graph.parameter(amanda.parse_type("float32[9, 4]"), "data")
+    sizes = graph.parameter(amanda.parse_type("int64[5]"), "sizes")
+    lists = [graph.constant(t.numpy()).output for t in states + params]
+    attrs = {"has_biases": True, "num_layers": 2, "dropout": 0.0, "train": False,
+             "bidirectional": both}  # fmt: skip
+    outputs = len(states) + 1
+    op = graph.add(f"aten.{kind}.data", [data, sizes, *lists], attrs, outputs=outputs)
+    if kind == "lstm":
+        names = [f"hx.{i}" for i in range(2)] + [
+            f"params.{i}" for i in range(len(params))
+        ]
+        for i, name in enumerate(names, 2):
+            op.input_ports[i].set_name(name)
+    for port in op.outputs:
+        graph.result(port)
+    return graph
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("kind", LAYERS)
+def test_layers_of_packed_sequences(kind, both):
+    """Two layers of 3 sequences with 5, 3 and 1 steps, one after another by step."""
+    sizes = torch.tensor([3, 2, 2, 1, 1])
+    rows, count = 5 * LAYERS[kind], 2 if both else 1
+    params = [
+        normal(*shape) / 3
+        for width in (4, 5 * count)
+        for _ in range(count)
+        for shape in ((rows, width), (rows, 5), (rows,), (rows,))
+    ]
+    states = [normal(2 * count, 3, 5) for _ in range(1 + (kind == "lstm"))]
+    data = normal(9, 4)
+    hx = states if kind == "lstm" else states[0]
+    wanted = getattr(ATEN, kind).data(
+        data, sizes, hx, params, True, 2, 0.0, False, both
+    )
+    graph = add_packed(kind, both, params, states)
+    found = amanda.run(graph, [data.numpy(), sizes.numpy()], backend="numpy")
+    for have, want in zip(found.values(), wanted, strict=True):
+        np.testing.assert_allclose(have, want.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["to_sparse", "to_sparse_csr"])
+def test_sparse_tensors_are_declined(kind):
+    graph = amanda.Graph("amanda/torch/2.13.0")
+    x = graph.parameter(amanda.parse_type("float32[2, 3]"), "x")
+    graph.result(graph.add(f"aten.{kind}.default", [x]).output)
+    with pytest.raises(ConversionError, match="tensors of the hub are dense; export"):
+        amanda.convert(graph, "std")

@@ -63,10 +63,12 @@ LIST: Final = 15 << 3
 MAP: Final = 16 << 3
 FUNCTION: Final = 17 << 3 | 2
 LARGE: Final = 18 << 3 | 2
+COMPLEX: Final = 19 << 3 | 2
 
 _CACHE_SIZE: Final = 4096  # attributes of less than
 _CACHED_BYTES: Final = 64  # bytes
 
+_COMPLEX_BYTES: Final = 16
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -177,13 +179,16 @@ _FALSE, _TRUE = encode_varint(BOOLEAN) + b"\0", encode_varint(BOOLEAN) + b"\1"
 _REAL, _TYPE, _TENSOR = encode_varint(REAL), encode_varint(TYPE), encode_varint(TENSOR)
 _TEXT, _DATA, _INTEGERS, _REALS = TEXT >> 3, DATA >> 3, INTEGERS >> 3, REALS >> 3
 _DTYPE, _SHAPE, _DIM, _FUNCTION = DTYPE >> 3, SHAPE >> 3, DIM >> 3, FUNCTION >> 3
-_LARGE = LARGE >> 3
+_LARGE, _COMPLEX = LARGE >> 3, COMPLEX >> 3
 
 _WRITERS: dict[type[Any], Callable[[AttrWriter, Any], bytes]] = {
     type(None): lambda _, _none: encode_varint(NONE) + b"\1",
     bool: lambda _, value: _TRUE if value else _FALSE,
     int: lambda to, value: _integer(value, to.key),
     float: lambda _, value: _REAL + struct.pack("<d", value),
+    complex: lambda _, value: encode_field(
+        _COMPLEX, struct.pack("<2d", value.real, value.imag)
+    ),
     str: lambda _, value: encode_field(_TEXT, encode_utf8(value)),
     bytes: lambda _, value: encode_field(_DATA, value),
     DType: lambda _, value: encode_field(_DTYPE, str(value).encode()),
@@ -326,6 +331,14 @@ def _decode_reals(raw: bytes) -> list[float]:
     return list(struct.unpack(f"<{len(raw) // 8}d", raw))
 
 
+def _decode_complex(raw: bytes) -> complex:
+    if len(raw) != _COMPLEX_BYTES:
+        raise FormatError(
+            "a complex number has another size", expected=_COMPLEX_BYTES, got=len(raw)
+        )
+    return complex(*struct.unpack("<2d", raw))
+
+
 def _decode_large(raw: bytes) -> int:
     value = int.from_bytes(raw, "little", signed=True)
     check_attr(value, "a large integer")
@@ -357,6 +370,7 @@ _READERS: dict[int, Callable[[ReadTables, Any], Any]] = {
     MAP: lambda _, number: number,
     FUNCTION: lambda _, raw: FunctionRef(raw.decode()),
     LARGE: lambda _, raw: _decode_large(raw),
+    COMPLEX: lambda _, raw: _decode_complex(raw),
 }
 
 

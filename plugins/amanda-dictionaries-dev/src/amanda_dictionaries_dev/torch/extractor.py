@@ -31,6 +31,7 @@ from amanda_dictionaries_dev import (
     requires_framework,
 )
 from amanda_dictionaries_dev.torch import exported_ops, higher_order, registry
+from amanda_dictionaries_dev.torch.quantized_ops import op_defs_of_quantization
 from amanda_dictionaries_dev.torch.schemas import (
     op_def_of_row,
     op_family,
@@ -93,6 +94,7 @@ class TorchExtractor(Extractor):
         ]
         op_defs += [higher_order.op_def_of_name(name) for name in functions]
         op_defs += exported_ops.op_defs_of_exports(version)
+        op_defs += op_defs_of_quantization(version)
         return InstalledOps(f"PyTorch {version}", {version: op_defs})
 
     def extract(self, raw: Path | None) -> ExtractedDictionary | None:
@@ -139,6 +141,7 @@ def _definition_tables(raw: Mapping[str, Table]) -> dict[str, dict[str, OpDef]]:
         found = [made[name, id(row)] for name, row in rows.items()]
         found += higher_order.op_defs_of_version(version)
         found += exported_ops.op_defs_of_exports(version)
+        found += op_defs_of_quantization(version)
         tables[version] = {op_def.name: op_def for op_def in found}
     return tables
 

@@ -8,4 +8,5 @@ model_table.py   models of `transformers`, with small sizes
 model_inputs.py  their inputs, by kind
 models.py        models as exported programs, and a step of their training
 model_files.py   the files of models; a command
+quantized_programs.py  programs that torchao quantizes
 """

@@ -106,8 +106,13 @@ def _without_content(type: Type | None) -> Type | None:
     return TensorType(type.dtype, type.shape) if isinstance(type, TensorType) else type
 
 
+_AFFINE: Final = ("input", "scale", "zero_point")
 _LIBRARY_OPS: Final = {
     "transformers.grouped_mm_fallback.default": Signature(("input", "weight", "offs")),
+    "torchao.quantize_affine.default": Signature(_AFFINE),
+    "torchao.dequantize_affine.default": Signature(_AFFINE),
+    "torchao.choose_qparams_affine.default": Signature(("input",)),
+    "export.access_subclass_inner_tensor.default": Signature(("tensor",)),
 }
 """Ops that other libraries define, which `torch.library` registers: no dictionary of
 PyTorch has them."""

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceFormat"]
 
+_QUANTIZED_OPS: Final = (
+    "import torch.ao.quantization.fx._decomposed  # registers the ops of quantization"
+)
+
 
 class SourceFormat:
     """Writes modules as Python source, with their weights in a file `.safetensors`."""
@@ -89,6 +93,8 @@ class Source:
             lines.insert(2, "import math")
         if re.search(r"\btorch\.", body):
             lines.append("import torch")
+        if "torch.ops.quantized_decomposed." in body:
+            lines.append(_QUANTIZED_OPS)
         if re.search(r"\bF\.", body):
             lines.append("import torch.nn.functional as F")
         lines.append("from safetensors.torch import load_model")

@@ -45,6 +45,7 @@ from amanda.types import (
 __all__ = ["ValueDecoder", "ValueEncoder"]
 
 _MAX_BITS = 256  # of an int, as `check_attr` has it
+_PARTS = 2  # of a complex number
 
 
 class ValueEncoder:
@@ -81,6 +82,8 @@ class ValueEncoder:
             )
         if value is None or isinstance(value, bool | int | float | str):
             return value
+        if isinstance(value, complex):
+            return Tagged("complex", [value.real, value.imag])
         if isinstance(value, DType | Quantized):
             return Tagged("dtype", str(value))
         if isinstance(value, Shape):
@@ -237,6 +240,23 @@ class ValueDecoder:
     def _float(self, data: Plain) -> float:
         return float_from_tag(data)
 
+    def _complex(self, data: Plain) -> complex:
+        if not isinstance(data, list) or len(data) != _PARTS:
+            raise FormatError(
+                "a complex number is a list", expected="its real and imaginary part",
+                got=quote_short(data),
+            )  # fmt: skip
+        return complex(*map(self._part, data))
+
+    def _part(self, data: Plain) -> float:
+        if type(data) is Tagged and data.tag == "float":
+            return float_from_tag(data.value)
+        if type(data) is not float and type(data) is not int:
+            raise FormatError(
+                "a part of a complex number is a number", got=quote_short(data)
+            )
+        return float(data)
+
 
 def _text(data: Plain, what: str) -> str:
     if type(data) is not str:
@@ -254,4 +274,5 @@ _DECODERS: dict[str, Callable[[ValueDecoder, Plain], Any]] = {
     "tensor": ValueDecoder._tensor,
     "function": ValueDecoder._function,
     "float": ValueDecoder._float,
+    "complex": ValueDecoder._complex,
 }

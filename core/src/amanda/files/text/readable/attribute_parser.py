@@ -215,6 +215,25 @@ class ValueParser:
     def _type(self, token: Token) -> Any:
         return self._inside(token, parse_type)
 
+    def _complex(self, _token: Token) -> complex:
+        """`complex(0.0, -1.5)`: real and imaginary part."""
+        tokens = self.tokens
+        tokens.next()
+        tokens.expect("(")
+        real = self._part()
+        tokens.expect(",")
+        imag = self._part()
+        tokens.expect(")")
+        return complex(real, imag)
+
+    def _part(self) -> float:
+        token = self.tokens.here
+        if token.kind == "number":
+            return float(self._number(self.tokens.next()))
+        if token.text in ("nan", "inf"):
+            return float(self.tokens.next().text)
+        raise self.tokens.unexpected_error("a number")
+
     def tensor(self, token: Token) -> Tensor:
         """`tensor<float32[2]>(0.5, 1.0)`, `(splat 0.0)` or `(data b"...")`."""
         tokens = self.tokens
@@ -257,6 +276,7 @@ class ValueParser:
 
 _CALLS = {
     "shape[": ValueParser._shape,
+    "complex(": ValueParser._complex,
     "dim(": ValueParser._dim,
     "type<": ValueParser._type,
     "tensor<": ValueParser.tensor,

@@ -354,6 +354,8 @@ class ReadablePrinter:
             return "null"
         if isinstance(value, bool):
             return "true" if value else "false"
+        if isinstance(value, complex):
+            return f"complex({value.real!r}, {value.imag!r})"
         if isinstance(value, DType | Quantized):
             return str(value)
         if isinstance(value, Shape):

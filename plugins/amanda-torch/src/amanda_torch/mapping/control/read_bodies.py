@@ -10,6 +10,7 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda_std import ops
 from amanda_std.mappings import Value, inline_body, rank_of
+from amanda_torch.codes import op_type
 from amanda_torch.mapping.calls import torch_functions
 
 __all__ = ["READ"]
@@ -133,6 +134,17 @@ def decline_triton(**arguments: Any) -> Any:
     )
 
 
+def decline_functionalized(*values: Any, _mutable_op: Any) -> Any:
+    """One that is declared is a call by now; its other attributes are left out."""
+    del values
+    name = op_type(str(_mutable_op))
+    library, _, op = name.partition(".")
+    raise Decline(
+        f"{name} is an op of torch.library without a definition: declare it, "
+        f'@amanda.custom_op("torch/{library}@1", "{op.removesuffix(".default")}(...)")'
+    )
+
+
 READ = torch_functions(
     {
         "higher_order.cond": read_cond,
@@ -150,6 +162,12 @@ READ = torch_functions(
     },
     domain="",
 ) | {
-    f"higher_order.triton_kernel_wrapper_{kind}": decline_triton
-    for kind in ("functional", "mutation")
+    **{
+        f"higher_order.triton_kernel_wrapper_{kind}": decline_triton
+        for kind in ("functional", "mutation")
+    },
+    **{
+        f"higher_order.auto_functionalized{version}": decline_functionalized
+        for version in ("", "_v2")
+    },
 }

@@ -21,7 +21,10 @@ def read_attribute(*, target: str, kind: str = "", context: Any) -> Any:
     del kind
     value = context.source.attrs.get("x-value")
     if not isinstance(value, Tensor):
-        raise Decline(f"{target} is not in the file")
+        raise Decline(
+            f"{target} is not in the file as a plain tensor; a weight of a class of "
+            "its own becomes one by run_decompositions({}) before saving"
+        )
     initial = context.graph.constant(value).output
     return ops.read(ops.variable(initial, key=target, type=value.type))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from amanda import namespace
@@ -11,13 +12,21 @@ from amanda.types import TensorType
 from amanda_torch.aliases import written_inputs
 from amanda_torch.mapping.control.autocast import add_autocasts
 from amanda_torch.mapping.control.vmap import add_maps
+from amanda_torch.mapping.functionalization.custom_ops import (
+    attach_custom_ops,
+    is_custom,
+)
 from amanda_torch.mapping.functionalization.effects import remove_unused, unwrap_effects
 from amanda_torch.mapping.functionalization.mutation_results import assign_mutated
 from amanda_torch.mapping.functionalization.statistics import (
     update_instance_statistics,
 )
 from amanda_torch.mapping.functionalization.storages import Storage, Storages
-from amanda_torch.mapping.functionalization.views import base_name, is_view
+from amanda_torch.mapping.functionalization.views import (
+    base_name,
+    is_view,
+    viewed_input,
+)
 from amanda_torch.records import INPUT_RECORDS, NODE_RECORDS, PROGRAM_RECORDS, VALUE
 
 __all__ = ["functionalize"]
@@ -42,7 +51,8 @@ def functionalize(graph: Graph) -> Graph:
     """A copy of a program without writes; those into buffers are made at its end."""
     copy = graph.clone()
     unwrap_effects(copy)
-    kept = assign_mutated(copy)
+    kept = attach_custom_ops(copy)
+    kept |= assign_mutated(copy)
     add_autocasts(copy)
     add_maps(copy)
     for part in list(copy.graphs()):
@@ -81,17 +91,20 @@ class _Functionalization:
                 self.graph.uncontrol(op, then)
         if not any(self._writes(op) for op in order):
             return set()
-        for op in order:
-            base = op.inputs[0] if op.inputs else None
+        for i, op in enumerate(order):
+            given = list(op.inputs)  # as storages are found by
             written = self._writes(op)
-            self._refresh(op, written)
-            if base_name(op) in _HANDLES:
+            self._refresh(op, [] if is_custom(op) else written)
+            if is_custom(op):
+                self._record_writes(op, given, next(iter(order[i + 1 :]), None))
+            elif base_name(op) in _HANDLES:
                 self._replace_handle(op)
             elif written:
                 self._replace_write(op, written)
-            elif base is not None and is_view(op, base):
-                for i, port in enumerate(op.outputs):
-                    self.storages.add_view(port, op, i, base)
+            elif given and given[0] is not None and is_view(op, given[0]):
+                self._add_views(op, given)
+        for op in [op for op in self.graph if op in updates]:
+            self._refresh(op, [0])
         for result in self.graph.result_ports:
             if result.source is not None:
                 result.connect(self.storages.current(result.source, None))
@@ -108,8 +121,25 @@ class _Functionalization:
 
     def _writes(self, op: Op) -> list[int]:
         """The inputs that an op writes."""
-        is_aten = (op.type or "").startswith("aten.")
-        return written_inputs(op, op.definition) if is_aten else []
+        is_known = (op.type or "").startswith("aten.") or is_custom(op)
+        return written_inputs(op, op.definition) if is_known else []
+
+    def _add_views(self, op: Op, given: Sequence[OutputPort | None]) -> None:
+        for i, port in enumerate(op.outputs):
+            base = given[viewed_input(op, i)]
+            if base is not None:
+                self.storages.add_view(port, op, i, base)
+
+    def _record_writes(
+        self, op: Op, given: Sequence[OutputPort | None], after: Op | None
+    ) -> None:
+        """Record the new values that a custom op returns behind its results."""
+        ports = enumerate(op.definition.inputs)
+        targets = [given[i] for i, port in ports if port.is_written]
+        new = op.outputs[len(op.outputs) - len(targets) :]
+        for target, value in zip(targets, new, strict=True):
+            if target is not None:
+                self.storages.write(target, value, after)
 
     def _replace_handle(self, op: Op) -> None:
         """Replace an op that changes a tensor object: it is a view from now on."""

@@ -11,7 +11,7 @@ from amanda.types import TensorType
 from amanda_torch.aliases import returns_argument
 from amanda_torch.mapping.functionalization.strides import shares_memory
 
-__all__ = ["apply_view", "is_view", "write_view"]
+__all__ = ["apply_view", "is_view", "viewed_input", "write_view"]
 
 _SAME: Final = (
     "alias", "detach", "detach_", "lift_fresh", "to", "contiguous", "clone",
@@ -28,6 +28,10 @@ _COPIES_IF_NEEDED: Final = (
     "reshape", "reshape_as", "flatten", "ravel", "contiguous"
 )  # fmt: skip
 """Ops that return a view if the strides of their argument allow it, else a copy."""
+_JOINT: Final = ("broadcast_tensors", "meshgrid")
+"""Ops with a view of each of their arguments."""
+_EXPANDED: Final = ("expand", "expand_as", "broadcast_to", *_JOINT)
+"""Views that repeat elements: PyTorch writes into those that repeat none."""
 _OWN_INVERSE: Final = (
     "transpose", "t", "swapaxes", "swapdims", "numpy_T", "mT", "matrix_H", "mH",
     "adjoint", "conj", "_conj", "_neg_view", "transpose_", "t_",
@@ -60,16 +64,35 @@ def _dtype(port: OutputPort) -> Any:
     return port.type.dtype if isinstance(port.type, TensorType) else None
 
 
+def viewed_input(op: Op, index: int) -> int:
+    """The place of the argument whose memory a result of a view op shares."""
+    return index if base_name(op) in _JOINT else 0
+
+
 def apply_view(
     graph: Graph, before: Op | None, op: Op, index: int, base: OutputPort
 ) -> OutputPort:
     """The result of a view op for another base."""
     kind = base_name(op)
+    if kind in _JOINT:
+        return _apply_joint(graph, before, op, index, base)
     type = (op.type or "").replace(f"{kind}.", f"{kind.rstrip('_')}.", 1)
     made = _add(graph, before, op, type, [base], skip=1, outputs=len(op.outputs))
     for new, old in zip(made, op.outputs, strict=True):
         new.type = old.type
     return made[index]
+
+
+def _apply_joint(
+    graph: Graph, before: Op | None, op: Op, index: int, base: OutputPort
+) -> OutputPort:
+    values = list(op.inputs)
+    values[index] = base
+    with graph.before(before):
+        made = graph.add(op.type, values, dict(op.attrs), outputs=len(values))
+    for new, old in zip(made.outputs, op.outputs, strict=True):
+        new.type = old.type
+    return made.outputs[index]
 
 
 def _add(
@@ -97,7 +120,9 @@ def write_view(
     kind = base_name(op)
     if kind in _SAME:
         return value
-    if kind in _RESHAPED or (kind == "expand" and _same_shape(base, op.outputs[0])):
+    shown = op.outputs[index]
+    is_whole = kind in _EXPANDED and _same_size(base, shown)
+    if kind in _RESHAPED or is_whole:
         with graph.before(before):
             return graph.add("aten.reshape_as.default", [value, base]).output
     if kind in _OWN_INVERSE:
@@ -111,11 +136,14 @@ def write_view(
     return write(graph, before, op, index, base, value)
 
 
-def _same_shape(a: OutputPort, b: OutputPort) -> bool:
-    types = a.type, b.type
-    return all(isinstance(t, TensorType) for t in types) and (
-        types[0].shape == types[1].shape  # type: ignore[union-attr]
-    )
+def _same_size(a: OutputPort, b: OutputPort) -> bool:
+    """Whether two tensors differ at most in axes of size 1."""
+    dims = [
+        [d for d in port.type.shape.dims if d != 1]
+        for port in (a, b)
+        if isinstance(port.type, TensorType)
+    ]
+    return len(dims) == 2 and dims[0] == dims[1]
 
 
 _Write = Callable[[Graph, "Op | None", Op, int, OutputPort, OutputPort], OutputPort]

@@ -201,5 +201,6 @@ READ = torch_functions(
         "_trilinear": read_trilinear,
         "cosine_similarity": read_cosine_similarity,
         "_grouped_mm": read_grouped_mm,
+        "_int_mm": ops.matmul_integer,
     }
 ) | {"transformers.grouped_mm_fallback.default": read_grouped_mm_fallback}

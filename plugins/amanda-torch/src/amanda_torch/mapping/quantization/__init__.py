@@ -1,0 +1,1 @@
+"""Quantization: the ops of `quantized_decomposed`."""
