@@ -69,7 +69,7 @@ def _xnnpack(**options: Any) -> Any:
     return module.XNNPACKQuantizer().set_global(config)
 
 
-def _prepared(
+def _prepare_program(
     kind: Any, quantizer: Callable[..., Any], **options: Any
 ) -> Callable[[], Any]:
     """A program that a quantizer has annotated, calibrated by random inputs."""
@@ -105,11 +105,11 @@ def _weights(name: str, **options: Any) -> Callable[[], Any]:
 
 
 QUANTIZED: Final[Mapping[str, Callable[[], Any]]] = {
-    "x86-static": _prepared(Convolutions, _x86),
-    "x86-dynamic": _prepared(Layers, _x86, is_dynamic=True),
-    "xnnpack-channels": _prepared(Convolutions, _xnnpack, is_per_channel=True),
-    "xnnpack-tensors": _prepared(Convolutions, _xnnpack, is_per_channel=False),
-    "xnnpack-dynamic": _prepared(
+    "x86-static": _prepare_program(Convolutions, _x86),
+    "x86-dynamic": _prepare_program(Layers, _x86, is_dynamic=True),
+    "xnnpack-channels": _prepare_program(Convolutions, _xnnpack, is_per_channel=True),
+    "xnnpack-tensors": _prepare_program(Convolutions, _xnnpack, is_per_channel=False),
+    "xnnpack-dynamic": _prepare_program(
         Layers, _xnnpack, is_per_channel=True, is_dynamic=True
     ),
     "int8-weights": _weights("Int8WeightOnlyConfig"),

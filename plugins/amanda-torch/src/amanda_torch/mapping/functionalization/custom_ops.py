@@ -31,7 +31,7 @@ class _Declared(NamedTuple):
     definition: Any
 
     @property
-    def written(self) -> list[str]:
+    def writes(self) -> list[str]:
         """The names of the arguments that it writes."""
         return [port.name for port in self.definition.inputs if port.is_written]
 
@@ -110,7 +110,7 @@ def _call(
         value = arguments.get(port.name)
         inputs += value if isinstance(value, list) else [value]
     attrs = {k: v for k, v in arguments.items() if k not in ports}
-    written = [arguments.get(name) for name in declared.written]
+    written = [arguments.get(name) for name in declared.writes]
     kind = declared.definition.name
     made = graph.add(kind, inputs, attrs, outputs=results + len(written))
     made.namespace = declared.namespace
@@ -139,7 +139,7 @@ def _unwrap(graph: Graph, op: Op) -> None:
         return
     with graph.before(op):
         bases = _copies(graph, arguments, declared)
-        count = len(declared.definition.outputs) - len(declared.written)
+        count = len(declared.definition.outputs) - len(declared.writes)
         made = _call(graph, declared, arguments, count, op.name)
     for old, new in zip(op.outputs, made.outputs[:count], strict=False):
         new.type = old.type
@@ -152,11 +152,11 @@ def _copies(
 ) -> list[OutputPort]:
     """Copies of the tensors that an op writes; its arguments become views of them."""
     if "_all_bases" not in arguments:
-        bases = [_add(graph, "clone.default", arguments[n]) for n in declared.written]
-        arguments.update(zip(declared.written, bases, strict=True))
+        bases = [_add(graph, "clone.default", arguments[n]) for n in declared.writes]
+        arguments.update(zip(declared.writes, bases, strict=True))
         return bases
     bases = [_add(graph, "clone.default", v) for v in arguments.pop("_all_bases")]
-    for name in declared.written:
+    for name in declared.writes:
         prefix = f"_{name}_"
         view = {
             key.removeprefix(prefix): arguments.pop(key)

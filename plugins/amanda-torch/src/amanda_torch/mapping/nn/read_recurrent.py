@@ -91,7 +91,7 @@ def _layers(
 # -- packed sequences ------------------------------------------------------------------
 
 
-def _packed(layers: Callable[..., Any]) -> Callable[..., Any]:
+def _for_packed(layers: Callable[..., Any]) -> Callable[..., Any]:
     """The function of a kind of layers, of a packed sequence."""
 
     def read(data: Any, batch_sizes: Any, hx: Any, *arguments: Any) -> Any:
@@ -130,5 +130,5 @@ _KINDS = {
 
 READ = torch_functions(
     {f"{name}.input": read for name, read in _KINDS.items()}
-    | {f"{name}.data": _packed(read) for name, read in _KINDS.items()}
+    | {f"{name}.data": _for_packed(read) for name, read in _KINDS.items()}
 )

@@ -38,7 +38,7 @@ class _Blocks(NamedTuple):
     """The axes of that shape that lie within a block."""
 
     @property
-    def kept(self) -> list[Any]:
+    def scale_shape(self) -> list[Any]:
         """The shape with one element for each block."""
         return [1 if i in self.axes else n for i, n in enumerate(self.shape)]
 
@@ -88,7 +88,7 @@ def read_quantize(
             x, scale, zero, block_size,
         )  # fmt: skip
     else:
-        scale, zero = _reshaped(shape, scale, zero)
+        scale, zero = _reshape_all(shape, scale, zero)
         y = ops.quantize(x, scale, zero, dtype=output_dtype, **attrs)
     info = np.iinfo(output_dtype.numpy)
     low, high = (quant_min, info.min), (quant_max, info.max)
@@ -107,11 +107,11 @@ def read_dequantize(
     if shape is None:
         y = _by_blocks(ops.dequantize, x, scale, zero, block_size)
     else:
-        y = ops.dequantize(x, *_reshaped(shape, scale, zero), **attrs)
+        y = ops.dequantize(x, *_reshape_all(shape, scale, zero), **attrs)
     return cast_to(y, output_dtype or FLOAT)
 
 
-def _reshaped(shape: Any, *values: Any) -> list[Any]:
+def _reshape_all(shape: Any, *values: Any) -> list[Any]:
     return [None if v is None else ops.reshape(v, shape) for v in values]
 
 
@@ -120,7 +120,7 @@ def _by_blocks(
 ) -> Any:
     """An op on a tensor in which each group has an axis, with scales that broadcast."""
     blocks = _divide(x, block_size)
-    scales = _reshaped(shape_argument(blocks.kept), scale, zero)
+    scales = _reshape_all(shape_argument(blocks.scale_shape), scale, zero)
     y = op(ops.reshape(x, shape_argument(blocks.shape)), *scales)
     dims = [
         n if isinstance(n, int) else ops.dim(x, axis=i)
