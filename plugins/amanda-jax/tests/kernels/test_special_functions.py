@@ -17,6 +17,7 @@ from amanda_jax.kernels import JAX, special_functions
 
 NUMBERS: dict[str, tuple[list[float], ...]] = {
     "erfc": ([-6, -1, -0.1, 0, 0.3, 1, 3, 8],),
+    "erfcx": ([-3, -1, -0.1, 0, 0.3, 1, 8, 1000],),
     "erfinv": ([-0.999, -0.5, -0.1, 0, 0.25, 0.9],),
     "lgamma": ([0.001, 0.5, 1.5, 2.5, 10, 100, -0.5, -3.7],),
     "digamma": ([0.001, 0.5, 1, 2, 10, 100, -0.5, -3.7],),

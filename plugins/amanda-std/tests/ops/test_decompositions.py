@@ -77,4 +77,4 @@ def test_scaled_error_function(dtype):
     assert difference(decomposed("erfcx", x), wanted) < 150
     ends = np.array([np.inf, -np.inf, np.nan, 0], dtype)
     found = decomposed("erfcx", ends)
-    np.testing.assert_allclose(found, [0, np.inf, np.nan, 1], rtol=30 * EPSILON[dtype])
+    np.testing.assert_allclose(found, [0, np.inf, np.nan, 1], rtol=150 * EPSILON[dtype])

@@ -56,7 +56,7 @@ _INEXACT: Final[Mapping[str, Mapping[str, Any]]] = {
     "polygamma": {"rtol": 3e-5},  # PyTorch's trigamma of negative numbers: 2.0e-5
     "special.polygamma": {"rtol": 3e-5},
     "matrix_exp": {"ulps": 8},  # of elements up to 9.3e4, by PyTorch: 0.05, 4.5 units
-    "linalg.tensorinv": {"ulps": 256},  # condition 3840: PyTorch's are 227 units off
+    "linalg.tensorinv": {"ulps": 512},  # condition 3840: PyTorch's are 227 units off
 }
 """Tolerances where PyTorch's own outputs differ more from those in float64."""
 _UNINITIALIZED: Final = ("empty", "new_empty")

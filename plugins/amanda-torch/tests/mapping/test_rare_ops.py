@@ -216,3 +216,19 @@ def test_sparse_tensors_are_declined(kind):
     graph.result(graph.add(f"aten.{kind}.default", [x]).output)
     with pytest.raises(ConversionError, match="tensors of the hub are dense; export"):
         amanda.convert(graph, "std")
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_losses_of_linear_layers_in_chunks(reduction):
+    options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=2)
+
+    def loss(x, weight, target, bias, classes):
+        return torch.nn.functional.linear_cross_entropy(
+            x, weight, target, linear_bias=bias, weight=classes, reduction=reduction,
+            ignore_index=1, options=options,
+        )  # fmt: skip
+
+    target = torch.tensor([0, 3, 1, 2, 2, 1, 3, 0])
+    operands = normal(8, 3), normal(4, 3), target, normal(4), normal(4).abs()
+    check(loss, *operands)
+    check(lambda x, w, t: loss(x, w, t, None, None), *operands[:3])

@@ -68,8 +68,9 @@ def test_parts_and_padding(function):
     check(function, *((normal(3, n),) for n in (8, 9)))
 
 
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
 @pytest.mark.parametrize("offset", [-2, 0, 1])
-def test_diagonals(offset):
+def test_diagonals(offset, backend):
     sizes = [(4, 5), (6, 9), (9, 6)]
     pairs = [
         (x := normal(*size), normal(*torch.diagonal(x, offset).shape)) for size in sizes
@@ -77,9 +78,11 @@ def test_diagonals(offset):
     auto = torch.export.Dim.AUTO
     check(
         lambda x, y: torch.diagonal_scatter(x, y, offset), *pairs[:2],
-        dynamic=[{0: auto, 1: auto}, {0: auto}],
+        dynamic=[{0: auto, 1: auto}, {0: auto}], backend=backend,
     )  # fmt: skip
-    check(lambda x: torch.diag(x, offset), *((normal(n),) for n in (4, 7)))
+    vectors, matrices = (((normal(n),) for n in (4, 7)), ((x,) for x, _ in pairs))
+    check(lambda x: torch.diag(x, offset), *vectors, backend=backend)
+    check(lambda x: torch.diagonal(x, offset), *matrices, backend=backend)
 
 
 def test_slices_replaced():
@@ -156,14 +159,15 @@ def test_tensor_equations():
     check(torch.linalg.tensorsolve, *pairs)
 
 
-def test_ranks_and_pseudo_inverses():
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+def test_ranks_and_pseudo_inverses(backend):
     def low(rows, columns):
         return normal(rows, 2) @ normal(2, columns)
 
     matrices = [(low(4, 6),), (low(7, 5),), (low(3, 8),)]
-    check(torch.linalg.matrix_rank, *matrices)
-    check(torch.linalg.pinv, *matrices, rtol=1e-3)
-    check(torch.matrix_exp, *((normal(n, n),) for n in (3, 5)))
+    check(torch.linalg.matrix_rank, *matrices, backend=backend)
+    check(torch.linalg.pinv, *matrices, rtol=1e-3, backend=backend)
+    check(torch.matrix_exp, *((normal(n, n),) for n in (3, 5)), backend=backend)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # PyTorch's, of windows and lengths

@@ -12,6 +12,7 @@ from jax import lax
 from jax.scipy import special
 
 from amanda_jax.kernels import bessel
+from amanda_std.ops import OPS
 
 _NAMES: Final = {
     "erfc": "erfc",
@@ -74,6 +75,7 @@ KERNELS: Final = {
     for name, function in {
         **{name: getattr(special, function) for name, function in _NAMES.items()},
         **bessel.KERNELS,
+        "erfcx": OPS["erfcx"].definition,
         "polygamma": _polygamma,
     }.items()
 }

@@ -10,7 +10,14 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda_onnx.mapping.static_values import static_dims
 from amanda_std import ops
-from amanda_std.mappings import Value, inline_body, is_std, rank_of, scalar_like
+from amanda_std.mappings import (
+    Value,
+    inline_body,
+    is_std,
+    rank_of,
+    scalar_like,
+    tensor_type_of,
+)
 
 __all__ = ["DEFINITIONS", "FALLBACK_DEFINITIONS"]
 
@@ -26,11 +33,32 @@ def if_without_arguments(condition: Any, then: Any, otherwise: Any, *xs: Any) ->
 
 def diagonal_by_gather(x: Any, *, offset: int = 0) -> Any:
     """The elements of a diagonal are at equal distances in a flattened matrix."""
+    if not tensor_type_of(x).shape.is_static:
+        return _diagonal_by_index(x, offset)
     *batch, rows, columns = static_dims(x)
     count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     start = offset if offset >= 0 else -offset * columns
     at = start + np.arange(count) * (columns + 1)
     return ops.gather(ops.reshape(x, [*batch, rows * columns]), at, axis=-1)
+
+
+def _diagonal_by_index(x: Any, offset: int) -> Any:
+    """Where sizes are symbolic."""
+    rows, columns = (ops.dim(x, axis=i) for i in (-2, -1))
+    low, right = max(-offset, 0), max(offset, 0)
+    count = ops.maximum(ops.minimum(rows - low, columns - right), np.int64(0))
+    start = right + low * columns
+    at = start + ops.arange(0, count) * (columns + 1)
+    outer = ops.slice_(ops.shape_of(x), [0], [-2], [0])
+    flat = ops.reshape(x, ops.concat(outer, np.array([-1]), axis=0))
+    return ops.gather(flat, at, axis=-1)
+
+
+def eye_of_integers(rows: Any, columns: Any = None, *, k: int = 0, dtype: Any) -> Any:
+    """Truth values of numbers: onnxruntime has no kernel of EyeLike for booleans."""
+    if dtype.kind != "bool":
+        raise Decline("EyeLike has kernels for numbers")
+    return ops.astype(ops.eye(rows, columns, k=k, dtype="int64"), dtype=dtype)
 
 
 def search_by_comparison(xs: Any, values: Any, *, right: bool = False) -> Any:
@@ -129,6 +157,7 @@ DEFINITIONS: Final[dict[str, Callable[..., Any]]] = {
     "if": if_without_arguments,
     "conv_transpose": conv_transpose_and_pad,
     "diagonal": diagonal_by_gather,
+    "eye": eye_of_integers,
     "nonzero": nonzero_of_scalar,
     "random_integers": integers_by_uniform,
     "searchsorted": search_by_comparison,

@@ -107,13 +107,31 @@ def _without_content(type: Type | None) -> Type | None:
 
 
 _AFFINE: Final = ("input", "scale", "zero_point")
+_LINEAR_LOSS_INPUTS: Final = (
+    "input", "linear_weight", "target", "linear_bias", "weight",
+)  # fmt: skip
+_LINEAR_LOSS_ATTRIBUTES: Final = (
+    "linear_bias", "weight", "ignore_index", "batch_chunk_size", "acc_policy",
+    "acc_dtype",
+)  # fmt: skip
 _LIBRARY_OPS: Final = {
     "transformers.grouped_mm_fallback.default": Signature(("input", "weight", "offs")),
     "torchao.quantize_affine.default": Signature(_AFFINE),
     "torchao.dequantize_affine.default": Signature(_AFFINE),
     "torchao.choose_qparams_affine.default": Signature(("input",)),
     "export.access_subclass_inner_tensor.default": Signature(("tensor",)),
-}
+    "torch_nn._linear_cross_entropy_batch_chunked.default": Signature(
+        _LINEAR_LOSS_INPUTS,
+        dict.fromkeys((
+            *_LINEAR_LOSS_ATTRIBUTES, "reduction", "label_smoothing",
+            "allow_retain_graph", "compute_input_grad", "compute_linear_weight_grad",
+            "compute_linear_bias_grad",
+        )),
+    ),
+    "torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default": Signature(
+        _LINEAR_LOSS_INPUTS, dict.fromkeys(_LINEAR_LOSS_ATTRIBUTES)
+    ),
+}  # fmt: skip
 """Ops that other libraries define, which `torch.library` registers: no dictionary of
 PyTorch has them."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import ml_dtypes
 
+from amanda.errors import Undecided
 from amanda.types import DType
 from amanda_std.engine.values import dims_of
 from amanda_std.ops._late import late as ops
@@ -74,11 +75,26 @@ def eigh_by_rotations(x: Any) -> Any:
 
 @svd.decomposition
 def svd_by_rotations(x: Any, *, full: bool) -> Any:
-    """Rotations that make the columns of a tall matrix orthogonal."""
+    """By the transpose of a wide matrix; the run decides where sizes are symbolic."""
     rows, columns = dims_of(x)[-2:]
-    if rows < columns:
-        right, values, left = svd(ops.swap_last(x), full=full)
-        return _with_signs(ops.swap_last(left), values, ops.swap_last(right))
+    try:
+        is_wide = bool(rows < columns)
+    except Undecided:
+        rows, columns = (ops.dim(x, axis=i) for i in (-2, -1))
+        return tuple(ops.if_(
+            ops.less(rows, columns), lambda: _svd_of_wide(x, full),
+            lambda: _svd_of_tall(x, full),
+        ))  # fmt: skip
+    return _svd_of_wide(x, full) if is_wide else _svd_of_tall(x, full)
+
+
+def _svd_of_wide(x: Any, full: bool) -> Any:
+    right, values, left = _svd_of_tall(ops.swap_last(x), full)
+    return _with_signs(ops.swap_last(left), values, ops.swap_last(right))
+
+
+def _svd_of_tall(x: Any, full: bool) -> Any:
+    """Rotations that make the columns of a tall matrix orthogonal."""
     scale = _scale_of(x)
     limit = _epsilon(x) * 4
 
