@@ -138,6 +138,23 @@ class Compiled:
                 return dict(zip(self._keys, known))  # noqa: B905  faster
         return self._call_checked(feeds, out)
 
+    def call_consuming(self, values: list[Any]) -> Sequence[Any]:
+        """The results of feeds in the order of the inputs; their list is cleared.
+
+        An executable that supports it frees each feed after its last use."""
+        call = self.executable_attribute("call_consuming")
+        host = self._host
+        if host is not None and host.revision != self._revision:
+            self._find_listeners(host)
+        if call is not None and self._fire is None and not self._files:
+            self._last = None
+            results: Sequence[Any] | None = call(values)
+            if results is not None:
+                return results
+        found = [*self(values).values()]
+        values.clear()
+        return found
+
     def _call_checked(
         self,
         feeds: Mapping[Any, Any] | Sequence[Any],

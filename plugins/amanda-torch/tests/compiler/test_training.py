@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import math
 import warnings
 
 import pytest
 
+import amanda
 from amanda.errors import AmandaWarning, UsageError
+from amanda_std import ops, trace
 
 torch = pytest.importorskip("torch")
 
@@ -118,3 +121,79 @@ def test_the_backend_is_a_name():
         compile_module(None, [], options={"backend": 1})
     with pytest.raises(UsageError, match="option 'freeze'"):
         compile_module(None, [], options={"freeze": "yes"})
+
+
+class Formulas(torch.nn.Module):
+    """GELU as libraries write it."""
+
+    def forward(self, x):
+        cubic = x + 0.044715 * torch.pow(x, 3.0)
+        y = 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * cubic))
+        return y + x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))
+
+
+def op_types(compiled):
+    return [each.type for each in compiled.executable.report().implementations]
+
+
+@pytest.fixture
+def executables(monkeypatch):
+    found = []
+    compile_graph = amanda.compile
+
+    def recording_compile(*args, **kwargs):
+        found.append(compile_graph(*args, **kwargs))
+        return found[-1]
+
+    monkeypatch.setattr(amanda, "compile", recording_compile)
+    return found
+
+
+def test_gradients_of_layers_are_ops_of_pytorch(executables):
+    model = torch.nn.Sequential(torch.nn.LayerNorm(8), Formulas())
+    x = torch.randn(3, 8, requires_grad=True)
+    found, expected = (
+        torch.autograd.grad(f(x).square().sum(), [x, *model.parameters()])
+        for f in (compile_model(model, "torch"), model)
+    )
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    forward, backward = map(op_types, executables)
+    assert forward.count("gelu") == 2
+    assert "aten.native_layer_norm.default" in forward
+    assert backward.count("aten.gelu_backward.default") == 2
+    assert backward.count("aten.native_layer_norm_backward.default") == 1
+    assert {"tanh", "erf", "pow"}.isdisjoint({*forward, *backward})
+
+
+def test_two_dropouts_of_one_value_are_different():
+    def drop_twice(x):
+        return [torch.nn.functional.dropout(x, 0.5) for _ in range(2)]
+
+    x = torch.ones(64, 64, requires_grad=True)
+    first, second = compile_model(drop_twice, "torch")(x)
+    assert not torch.equal(first, second)
+
+
+def test_values_that_the_backward_alone_reads_are_freed_in_it(executables):
+    model = torch.nn.Sequential(*[torch.nn.Tanh() for _ in range(3)])
+    compiled = compile_model(model, "torch")
+    x = torch.randn(4, 4, requires_grad=True)
+    compiled(x).sum().backward()
+    _, backward = executables
+    runner = backward.executable.steps
+    slots = range(runner._inputs)
+    assert {*slots} <= {place for step in runner.steps for place in step.drop}
+
+
+@pytest.mark.parametrize("consumes", [False, True])
+def test_results_that_are_feeds_are_copied_whether_feeds_are_freed(consumes):
+    graph = trace(lambda x, y: (x, ops.reshape(y, [4]), x + y), ["float32[2,2]"] * 2)
+    compiled = amanda.compile(graph, "torch:cpu")
+    x, y = torch.rand(2, 2), torch.rand(2, 2)
+    expected = x.clone(), y.clone().reshape(4), x + y
+    for _ in range(2):
+        found = [*(compiled.call_consuming([x, y]) if consumes
+                   else compiled([x, y]).values())]  # fmt: skip
+        torch.testing.assert_close(found, [*expected])
+        at = {each.untyped_storage().data_ptr() for each in (x, y, *found)}
+        assert len(at) == 5

@@ -252,6 +252,17 @@ class StepRunner:
         run_steps(self.steps, values)
         return [values[place] for place in self._results]
 
+    def run_consuming(self, args: list[Any]) -> list[Any]:
+        """The results of arguments that are freed after their last use.
+
+        The list is cleared. There are no captures."""
+        ready = self._initial_with_weights
+        values = (self._load_weights(None) if ready is None else ready).copy()
+        values[: self._inputs] = args
+        args.clear()
+        run_steps(self.steps, values)
+        return [values[place] for place in self._results]
+
 
 def run_steps(
     steps: Sequence[RunStep], values: list[Any], *, wrap_errors: bool = True

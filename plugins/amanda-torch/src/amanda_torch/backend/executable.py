@@ -91,9 +91,28 @@ class Executable:
         """Run with feeds of types and shapes that were run before."""
         return self._run(values) if _form_of(values) in self._forms else None
 
+    def call_consuming(self, values: list[Any]) -> Sequence[Any] | None:
+        """Run with feeds of types and shapes that were run before, for tensors.
+
+        Each is freed after its last use, and the list is cleared; None if it was not
+        run."""
+        if self._has_effects or self._results is not None:
+            return None
+        if not _has_tensor(values) or _form_of(values) not in self._forms:
+            return None
+        known = self.steps.constant_memory
+        separated = SeparateResults(values, known, are_feeds_freed=True)
+        rows = zip(self._converters, values, strict=True)
+        args = [convert(value) for convert, value in rows]
+        values.clear()
+        with use_kernels(ARRAYS):
+            results: Sequence[Any]
+            results = separated.separate(self.steps.run_consuming(args))
+            return results
+
     def _run(self, values: Sequence[Any]) -> Sequence[Any]:
         as_tensors = self._results == "torch" or (
-            self._results is None and any(isinstance(v, _Tensor) for v in values)
+            self._results is None and _has_tensor(values)
         )
         args = [
             convert(value)
@@ -132,6 +151,10 @@ def prepare_graph(graph: Graph) -> Graph:
 
 def _is_supported(op: Op) -> bool:
     return is_not_composite(op) or stays_whole(op)
+
+
+def _has_tensor(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, _Tensor) for value in values)
 
 
 def _form_of(values: Sequence[Any]) -> Any:
@@ -175,23 +198,49 @@ def _container_of_tensors(feed: Any, device: Any) -> Any:
 
 
 class SeparateResults:
-    """Results that share no memory with feeds, weights or each other."""
+    """Results that share no memory with feeds, weights or each other.
 
-    def __init__(self, feeds: Sequence[Any], memory: set[int]) -> None:
-        self._taken = {_address(feed) for feed in feeds if isinstance(feed, _Tensor)}
+    `are_feeds_freed`: feeds may be freed in the call, and results get their memory."""
+
+    def __init__(
+        self, feeds: Sequence[Any], memory: set[int], *, are_feeds_freed: bool = False
+    ) -> None:
+        tensors = [feed for feed in feeds if isinstance(feed, _Tensor)]
+        self._taken = {*map(_address, tensors)}
+        self._objects = {*map(id, tensors)} if are_feeds_freed else None
         self._constants = memory
 
     def separate(self, value: Any) -> Any:
         if isinstance(value, _Tensor):
             at = _address(value)
-            if at and (at in self._taken or at in self._constants):
+            is_taken = at in self._taken or at in self._constants
+            if at and is_taken and self._is_shared(value):
                 value = value.clone(memory_format=torch.contiguous_format)
                 at = _address(value)
             self._taken.add(at)
+            if self._objects is not None:
+                self._objects.add(id(value))
             return value
         if isinstance(value, list | tuple):
             return type(value)([self.separate(each) for each in value])
         return value
+
+    def _is_shared(self, value: Any) -> bool:
+        """Whether the memory at a known address is still that of another value."""
+        if self._objects is None or id(value) in self._objects:
+            return True
+        return _is_held_twice(value)
+
+
+_use_count: Final = getattr(torch._C, "_storage_Use_Count", None)
+_OWN_USES: Final = 2
+"""Uses of memory that one tensor has, and the object that they are counted by."""
+
+
+def _is_held_twice(tensor: Any) -> bool:
+    """Whether another tensor has the same memory."""
+    memory = tensor.untyped_storage()
+    return _use_count is None or _use_count(memory._cdata) > _OWN_USES
 
 
 def _address(tensor: Any) -> int:

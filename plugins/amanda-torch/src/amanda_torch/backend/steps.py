@@ -155,9 +155,15 @@ class TorchSteps(StepRunner):
     ) -> list[Any]:
         device = self.device
         results = super().run([to_tensor(a, device) for a in args], captured, weights)
+        return self._as_tensors(results)
+
+    def run_consuming(self, args: list[Any]) -> list[Any]:
+        return self._as_tensors(super().run_consuming(args))
+
+    def _as_tensors(self, values: Sequence[Any]) -> list[Any]:
         return [
-            value if type(value) is torch.Tensor else to_tensor(value, device)
-            for value in results
+            value if type(value) is torch.Tensor else to_tensor(value, self.device)
+            for value in values
         ]
 
 

@@ -53,9 +53,12 @@ class ResultPlan:
         self.forms = [ResultForm.of(node.meta.get("val")) for node in computed]
         """What the results of Amanda are."""
 
-    def in_order(self, computed: list[Any], args: Sequence[Any]) -> list[Any]:
-        """All results of a call, from those that Amanda computed."""
-        values = [*computed, *(self._pass_on(*args) if self._pass_on else ())]
+    def pass_on(self, args: Sequence[Any]) -> Sequence[Any]:
+        """The results of a call that PyTorch returns itself."""
+        return self._pass_on(*args) if self._pass_on else ()
+
+    def in_order(self, values: list[Any]) -> list[Any]:
+        """All results of a call: those that Amanda computed, then those of PyTorch."""
         return [other if i is None else values[i] for i, other in self._rows]
 
 
@@ -126,17 +129,20 @@ class CompiledPart:
         """Calls with the same weights before they become constants."""
         self._until_released: Any = None
 
-    def __call__(self, *args: Any) -> list[Any]:
+    def __call__(self, args: list[Any]) -> list[Any]:
+        """The results of arguments; their list is cleared."""
         with torch.no_grad():
             if not self._is_supported:
                 return self._call_first(args)
-            return self._plan.in_order(self._compute(args), args)
+            passed = self._plan.pass_on(args)
+            return self._plan.in_order([*self._compute(args), *passed])
 
     def _call_first(self, args: Sequence[Any]) -> list[Any]:
         """Run on the first of the backends that supports the graph, or by PyTorch."""
         while self._backends:
             try:
-                results = self._plan.in_order(self._compute(args), args)
+                passed = self._plan.pass_on(args)
+                results = self._plan.in_order([*self._compute([*args]), *passed])
             except AmandaError as error:
                 self._release()
                 self._general = None
@@ -149,14 +155,16 @@ class CompiledPart:
                 return results
         return list(self._module(*args))
 
-    def _compute(self, args: Sequence[Any]) -> list[Any]:
+    def _compute(self, args: list[Any]) -> list[Any]:
         """The results that Amanda computes."""
         if not self._plan.forms:
             return []
         compiled, places = self._choose_executable(args)
         if self._draws:
             compiled = compiled.again(None, None, _draw_seed())
-        results = compiled([self._as_feed(args[i]) for i in places]).values()
+        feeds = [self._as_feed(args[i]) for i in places]
+        args.clear()
+        results = compiled.call_consuming(feeds)
         return [
             form.convert(value)
             for form, value in zip(self._plan.forms, results, strict=True)

@@ -21,7 +21,11 @@ def compile_module(
     from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
 
+    from amanda_torch.compiler.formulas import use_activation_ops
+
     settings = CompilerOptions.read(options)
+    if settings.runs_on_torch:
+        use_activation_ops(module)
     compiler: Callable[..., Any] = aot_autograd(
         fw_compiler=partial(_compile_graph, options=settings),
         inference_compiler=partial(_compile_graph, options=settings, infers=True),
@@ -38,7 +42,6 @@ def _compile_graph(
 ) -> Callable[..., Any]:  # fmt: skip
     """A graph of AOTAutograd as a function of a list of arguments."""
     import torch
-    from functorch.compile import make_boxed_func
     from torch._guards import tracing
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
@@ -47,10 +50,13 @@ def _compile_graph(
     del examples
     frozen = _find_weights() if options.may_freeze and infers else frozenset()
     with tracing(None), unset_fake_temporarily(), torch.no_grad():
-        run: Callable[..., Any] = make_boxed_func(
-            compile_pieces(module, options, frozen, trains=not infers)
-        )
-        return run
+        compute = compile_pieces(module, options, frozen, trains=not infers)
+
+    def run(args: list[Any]) -> Any:
+        return compute(args)
+
+    run._boxed_call = True  # type: ignore[attr-defined]  # it clears the arguments
+    return run
 
 
 def _find_weights() -> frozenset[int]:

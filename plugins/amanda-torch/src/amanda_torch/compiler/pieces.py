@@ -24,7 +24,7 @@ def compile_pieces(
     module: Any, options: CompilerOptions, frozen: frozenset[int] = frozenset(),
     *, trains: bool = False,
 ) -> Callable[..., Any]:  # fmt: skip
-    """A module of ATen ops as a function of its inputs that returns its results.
+    """A module of ATen ops as a function of a list of its inputs, which it clears.
 
     `trains`: it is a forward or backward of a graph that needs gradients."""
     keeps = trains and options.runs_on_torch
@@ -38,7 +38,12 @@ def compile_pieces(
         part = getattr(split, name)
         run = compile_pieces(part, options, trains=trains)
         setattr(split, name, _Piece(part, run))
-    run_split: Callable[..., Any] = split.forward
+
+    def run_split(args: list[Any]) -> Any:
+        values = tuple(args)
+        args.clear()
+        return split.forward(*values)
+
     return run_split
 
 
@@ -93,7 +98,7 @@ class _Piece(torch.nn.Module):  # type: ignore[misc]
         self._has_one_result = isinstance(output_node(module).args[0], torch.fx.Node)
 
     def forward(self, *args: Any) -> Any:
-        results = self._run(*args)
+        results = self._run([*args])
         return results[0] if self._has_one_result else results
 
 
