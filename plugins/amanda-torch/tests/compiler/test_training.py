@@ -165,6 +165,18 @@ def test_gradients_of_layers_are_ops_of_pytorch(executables):
     assert {"tanh", "erf", "pow"}.isdisjoint({*forward, *backward})
 
 
+def test_attention_draws_no_numbers_without_dropout(executables):
+    q = torch.randn(2, 3, 5, 4, requires_grad=True)
+    compiled = compile_model(torch.nn.functional.scaled_dot_product_attention, "torch")
+    state = torch.get_rng_state()
+    compiled(q, q, q).sum().backward()
+    assert torch.equal(torch.get_rng_state(), state)
+    name = "aten._scaled_dot_product_flash_attention_for_cpu"
+    forward, backward = map(op_types, executables)
+    assert forward.count(f"{name}.default") == 1
+    assert backward.count(f"{name}_backward.default") == 1
+
+
 def test_two_dropouts_of_one_value_are_different():
     def drop_twice(x):
         return [torch.nn.functional.dropout(x, 0.5) for _ in range(2)]

@@ -16,7 +16,14 @@ from amanda.graph import Op, OutputPort
 from amanda.types import DType
 from amanda_torch.backend.arrays import torch_dtype
 
-__all__ = ["EagerCall", "find_overload", "is_eager", "is_gradient_op", "keep_eager"]
+__all__ = [
+    "EagerCall",
+    "draws_random_numbers",
+    "is_eager",
+    "is_gradient_op",
+    "is_kept",
+    "keep_eager",
+]
 
 _PREFIX: Final = "amanda/torch-eager/"
 _TORCH: Final = "amanda/torch/"
@@ -33,11 +40,31 @@ def keep_eager(op: Op) -> None:
     op.namespace = _PREFIX + (op.namespace or "").removeprefix(_TORCH)
 
 
+def draws_random_numbers(target: Any, dropout: Any = None) -> bool:
+    """Whether an op with this `dropout_p` draws from a generator of PyTorch."""
+    return dropout != 0 and torch.Tag.nondeterministic_seeded in getattr(
+        target, "tags", ()
+    )
+
+
+def is_kept(op: Op) -> bool:
+    """Whether an op in a graph of PyTorch is a gradient op that draws no numbers.
+
+    Passes make equal ops one, which must not draw."""
+    if not (op.type or "").startswith("aten."):
+        return False
+    overload = find_overload(op.type or "")
+    dropout = op.attrs.get("dropout_p", 0) if _has_dropout(overload) else None
+    return is_gradient_op(overload) and not draws_random_numbers(overload, dropout)
+
+
+def _has_dropout(overload: Any) -> bool:
+    return any(each.name == "dropout_p" for each in overload._schema.arguments)
+
+
 def is_gradient_op(target: Any) -> bool:
     """Whether an op is the gradient of a layer, or returns more for its gradient."""
     if not isinstance(target, _OVERLOAD) or target.namespace != "aten":
-        return False
-    if torch.Tag.nondeterministic_seeded in target.tags:  # equal ops are made one
         return False
     schema = target._schema
     name = schema.name.partition("::")[2]

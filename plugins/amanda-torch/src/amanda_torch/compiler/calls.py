@@ -14,6 +14,7 @@ from amanda.errors import AmandaError, AmandaWarning
 from amanda.graph import Graph
 from amanda_std.backends import inverse_permutation
 from amanda_torch.backend.arrays import to_numpy, to_tensor
+from amanda_torch.backend.eager_ops import draws_random_numbers
 from amanda_torch.compiler.options import CompilerOptions
 from amanda_torch.compiler.passed import find_passed, passed_results
 from amanda_torch.compiler.programs import output_node
@@ -113,7 +114,7 @@ class CompiledPart:
         self._frozen = [i for i in self._places if i in frozen]
         self._fed = [i for i in self._places if i not in frozen]
         self._backends = [*options.backends(bool(self._frozen))]
-        self._draws = any(map(draws_random_numbers, module.graph.nodes))
+        self._draws = any(map(_draws, module.graph.nodes))
         self._plan = ResultPlan(module)
         self._is_supported = False
         """Whether a call of the first backend succeeded."""
@@ -227,9 +228,15 @@ class CompiledPart:
         return amanda.compile(graph, backend, seed=seed, cache=cache, **options)
 
 
-def draws_random_numbers(node: Any) -> bool:
+def _draws(node: Any) -> bool:
     """Whether the op of a node draws from a generator of PyTorch."""
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    schema = getattr(node.target, "_schema", None)
+    names = [] if schema is None else [each.name for each in schema.arguments]
+    dropout = None
+    if "dropout_p" in names:
+        given = dict(zip(names, node.args, strict=False)) | node.kwargs
+        dropout = given.get("dropout_p", 0)
+    return draws_random_numbers(node.target, dropout)
 
 
 def _draw_seed() -> int:

@@ -12,7 +12,7 @@ import torch
 import amanda
 from amanda.errors import AmandaWarning
 from amanda.graph import Graph, Op
-from amanda_torch.backend.eager_ops import find_overload, is_gradient_op, keep_eager
+from amanda_torch.backend.eager_ops import is_kept, keep_eager
 from amanda_torch.compiler.calls import CompiledPart, computed_results
 from amanda_torch.compiler.options import CompilerOptions
 from amanda_torch.compiler.programs import copy_module, output_node, read_module
@@ -53,8 +53,7 @@ def convert_module(module: Any, keeps_gradients: bool) -> tuple[Graph, dict[str,
     `keeps_gradients`: gradients of layers stay ops of PyTorch."""
     graph = read_module(module, computed_results(module))
     for op in graph if keeps_gradients else ():
-        type_ = op.type or ""
-        if type_.startswith("aten.") and is_gradient_op(find_overload(type_)):
+        if is_kept(op):
             keep_eager(op)
     reports: list[Any] = []
     converted = amanda.convert(graph, "std", keep_foreign=True, reports=reports)
