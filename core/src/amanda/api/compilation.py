@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from amanda.backend import Compiled, GuardedBackend, Lowered, SeparateDims
     from amanda.graph import Graph, Op, OutputPort
     from amanda.host import Host, PluginEntry
+    from amanda.mapping import Report
 
 __all__ = ["backends", "copy_for_backend", "compile", "run"]
 
@@ -206,7 +207,8 @@ def _compile_on_backend(
     """Convert and lower a graph for a backend, and compile it there."""
     from amanda.backend import Compiled, unsupported_ops_error
 
-    graph = _convert_for_backend(graph, made, host)
+    reports: list[Report] = []
+    graph = _convert_for_backend(graph, made, host, reports)
     lowered, problems = lower_on_host(stable_on_host(graph, host), made, host)
     if problems and not fallback:
         others = _possible_fallbacks(host, entry, graph.namespace or "")
@@ -227,6 +229,7 @@ def _compile_on_backend(
         host=host,
         plugin=entry,
         separate_dims=separate,
+        changed_ports=[port for report in reports for port in report.changed_ports],
     )
     host.fire(
         "after_compile",
@@ -317,14 +320,19 @@ def lower_on_host(graph: Graph, backend: GuardedBackend, host: Host) -> Lowered:
         return lower_for_backend(graph, backend.takes)
 
 
-def _convert_for_backend(graph: Graph, made: GuardedBackend, host: Host) -> Graph:
+def _convert_for_backend(
+    graph: Graph,
+    made: GuardedBackend,
+    host: Host,
+    reports: list[Report] | None = None,
+) -> Graph:
     """Convert a graph to the namespace of a backend, unless it is in it."""
     graph = expand_frontend_ops(graph, host, made.takes)
     route = find_route_to_backend(graph, made, host)
     is_there = route.source == route.target and not route.steps
     if is_there:
         return made.prepare(graph)
-    return convert_along(graph, route, False, host, stable=True)
+    return convert_along(graph, route, False, host, reports, stable=True)
 
 
 def copy_for_backend(

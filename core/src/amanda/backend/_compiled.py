@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from amanda.argument_checks import argument_check, checks_itself
+from amanda.backend._complex_ports import ComplexPorts
 from amanda.backend._dim_names import SeparateDims, warn_of_shared_dims
 from amanda.backend._feeds import Feeds, SharedDimError
 from amanda.backend._protocols import Executable, FeedSlot, Key
@@ -26,6 +27,7 @@ from amanda.tensors import Tensor
 if TYPE_CHECKING:
     from amanda.files.mapped_file import MappedFile
     from amanda.graph import Graph, OutputPort
+    from amanda.mapping.routes.report import ChangedPort
     from amanda.types import Type
 
 __all__ = ["Compiled"]
@@ -67,11 +69,11 @@ class Compiled:
         find: Finding | None = None,
         plugin: Plugin | None = None,
         separate_dims: SeparateDims | None = None,
+        changed_ports: Sequence[ChangedPort] = (),
     ) -> None:
         self.backend = backend
         self.device = device
         self._plugin = plugin or NamedPlugin(f"backend {backend!r}")
-        self.executable = executable
         self.digest = graph.digest()
         """The structure hash of the graph that was compiled."""
         self.inputs = _make_slots(
@@ -82,12 +84,18 @@ class Compiled:
             )
             for port in graph.parameters
         )
+        self.inputs = _with_types_before(self.inputs, changed_ports, "input")
         _expect_distinct(self.inputs)
         results = zip(graph.outputs, graph.results, strict=True)
         self.outputs = _make_slots(
             (port.name, value.type if value is not None else None, None)
             for port, value in results
         )
+        self.outputs = _with_types_before(self.outputs, changed_ports, "result")
+        if changed_ports:
+            keys_of = [[slot.key for slot in s] for s in (self.inputs, self.outputs)]
+            executable = ComplexPorts(executable, changed_ports, *keys_of)
+        self.executable = executable
         self._feeds = Feeds(self.inputs, self._feed_key)
         self._refs = ref_slots(self.inputs)
         self._files = tuple(_mapped_files(graph))
@@ -351,6 +359,17 @@ def _mapped_files(graph: Graph) -> set[MappedFile]:
     constants = (op.attrs["value"] for op in graph.walk() if op.is_constant)
     files = (value.mapped_file for value in constants if isinstance(value, Tensor))
     return {file for file in files if file is not None}
+
+
+def _with_types_before(
+    slots: tuple[FeedSlot, ...], changed: Sequence[ChangedPort], place: str
+) -> tuple[FeedSlot, ...]:
+    """Slots with the types of ports before their complex numbers became pairs."""
+    types = {port.index: port.before for port in changed if port.place == place}
+    return tuple(
+        slot._replace(type=types[i]) if i in types else slot
+        for i, slot in enumerate(slots)
+    )
 
 
 def _make_slots(

@@ -35,7 +35,7 @@ from amanda.mapping.engine.cover import RuleMatch, decide_match
 from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.engine.trim import trim
 from amanda.mapping.lowering import Overrides, lower
-from amanda.mapping.routes.report import Conversion
+from amanda.mapping.routes.report import ChangedPort, Conversion
 from amanda.mapping.routes.route import GapMet
 from amanda.mapping.rule_mapping import RuleMapping
 from amanda.mapping.rules.rule_set import RuleSet
@@ -76,8 +76,10 @@ class HubMapping(RuleMapping):
     definitions are tried; one may raise Decline to leave an op as it is. Those of
     `fallback_definitions` replace composites that no rule fits. `layout` is
     that of the framework's data, such as `NC*`, if it has only one: hub ops of another
-    layout are converted to it first. `consumed_notes` are free notes of ops that the
-    mapping reads, such as the values of variables: they are not reported as lost.
+    layout are converted to it first. Without `complex_types`, complex numbers become
+    pairs of real ones, also in inputs and results, as the report states.
+    `consumed_notes` are free notes of ops that the mapping reads, such as the values of
+    variables: they are not reported as lost.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class HubMapping(RuleMapping):
         definitions: Overrides | None = None,
         fallback_definitions: Overrides | None = None,
         layout: str | None = None,
+        complex_types: bool = True,
         consumed_notes: Sequence[str] = (),
     ) -> None:
         rules = partial(discover_rules, name, framework, hub, package)
@@ -100,6 +103,7 @@ class HubMapping(RuleMapping):
         self.definitions = definitions or {}
         self.fallback_definitions = fallback_definitions or {}
         self.layout = layout
+        self.complex_types = complex_types
         self.consumed_notes = tuple(consumed_notes)
         self._side = side
         self._sides: dict[tuple[str, Any], Side] = {}
@@ -160,7 +164,7 @@ class HubMapping(RuleMapping):
         refused: set[str] = set()
         hub: Any = host_in_use().namespace(self.hub)
         while True:
-            lowered = self._lower(graph, program, refused)
+            lowered, changed = self._lower(graph, program, refused)
             done = convert(lowered)
             gaps = {gap.op for gap in done.report.gaps} - refused
             more = {type for type in gaps if type in hub and hub.is_composite(type)}
@@ -168,6 +172,7 @@ class HubMapping(RuleMapping):
                 break
             refused |= more
         trim(lowered, done.graph)
+        done.report.changed_ports = changed
         finish = getattr(program.target, "finish", None)
         if finish is not None and (keep_foreign or not done.report.gaps):
             finish(done.graph, graph)
@@ -175,15 +180,17 @@ class HubMapping(RuleMapping):
 
     def _lower(
         self, graph: Graph, program: RuleProgram, refused: Collection[str]
-    ) -> Graph:
-        """A typed copy in which composites that no rule supports are replaced."""
+    ) -> tuple[Graph, tuple[ChangedPort, ...]]:
+        """A typed copy in which composites that no rule supports are replaced, and the
+        inputs and results of other types in it."""
         hub: Any = host_in_use().namespace(self.hub)
 
         def supports(op: Op) -> bool:
             if op.type in refused or op.type in self.definitions:
                 return False
-            if not hub.is_composite(op.type):
-                return True
+            return not hub.is_composite(op.type) or is_matched(op)
+
+        def is_matched(op: Op) -> bool:
             return _is_matched(program, op) or any(
                 _is_matched(program, user, op)
                 for port in op.outputs
@@ -195,9 +202,17 @@ class HubMapping(RuleMapping):
         hub.infer(copy)
         if self.layout is not None:
             hub.assign_layout(copy, self.layout)
+        before = _port_types(copy)
+        if not self.complex_types:
+            hub.complex_as_pairs(copy, is_matched)
+        changed = tuple(
+            ChangedPort(*row, after)
+            for row, (*_, after) in zip(before, _port_types(copy), strict=True)
+            if row[-1] != after
+        )
         rest = {k: v for k, v in self.definitions.items() if k not in refused}
         lower(copy, supports, {**self.fallback_definitions, **rest})
-        return copy
+        return copy, changed
 
     # -- programs --------------------------------------------------------------------
 
@@ -234,6 +249,18 @@ class HubMapping(RuleMapping):
         self, graph: Graph, source: str, target: str, *, picks_up: bool = False
     ) -> RuleProgram:
         return self.program(source, target, picks_up=picks_up, imports=graph.imports)
+
+
+def _port_types(graph: Graph) -> list[tuple[str, int, str | None, Any]]:
+    """The types of inputs and results, with their places, indices and names."""
+    rows: list[tuple[str, int, str | None, Any]] = [
+        ("input", port.index, port.name, port.type) for port in graph.parameters
+    ]
+    results = zip(graph.outputs, graph.results, strict=True)
+    return rows + [
+        ("result", port.index, port.name, None if value is None else value.type)
+        for port, value in results
+    ]
 
 
 def _is_matched(program: RuleProgram, op: Op, part: Op | None = None) -> bool:

@@ -54,6 +54,14 @@ class Definitions(Protocol):
     def assign_layout(self, graph: Graph, layout: str, /) -> object:
         """Convert ops to a layout of data, such as `NC*`, in place. Optional."""
 
+    def complex_as_pairs(
+        self, graph: Graph, keeps: Callable[[Op], bool] | None = None, /
+    ) -> object:
+        """Replace complex numbers by pairs of real ones, in a new last axis, in place.
+
+        Inputs and results of the graph, too. Ops that `keeps` holds for stay where no
+        other op has their complex values. Optional."""
+
     def stable_form(self, graph: Graph, /) -> Graph:
         """A copy that computes without overflow, for backends; else the graph itself.
 

@@ -105,7 +105,11 @@ def gap_lines(gaps: tuple[Gap, ...], *, full: bool) -> Iterator[str | Table]:
 
 
 def loss_lines(reports: tuple[Report, ...]) -> Iterator[str]:
-    """The losses that rules declare."""
+    """The losses that rules declare, and inputs and results of other types."""
+    changed = [port for report in reports for port in report.changed_ports]
+    if changed:
+        yield "\ncomplex numbers, which the target lacks:"
+        yield from (f"  {port}" for port in changed)
     lost = [loss for report in reports for loss in report.losses]
     if lost:
         yield "\nlost on the way:"
@@ -129,6 +133,7 @@ def report_data(report: Report) -> dict[str, object]:
         "rules": dict(report.rules.most_common()),
         "passes": report.passes,
         "losses": list(report.losses),
+        "changed_ports": [str(port) for port in report.changed_ports],
     }
 
 

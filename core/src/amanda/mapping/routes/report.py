@@ -17,9 +17,11 @@ from amanda.mapping.side import Side
 if TYPE_CHECKING:
     from amanda.graph import Graph, Op
     from amanda.mapping.rules.rule_set import RuleSet
+    from amanda.types import Type
 
 __all__ = [
     "Conversion",
+    "ChangedPort",
     "CoveredOp",
     "UnmappedOp",
     "Report",
@@ -51,6 +53,27 @@ class CoveredOp(NamedTuple):
     rule: str
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedPort:
+    """An input or a result of a graph whose complex numbers became pairs of real ones.
+
+    The real and the imaginary part are the two elements of a new last axis."""
+
+    place: str
+    """`input` or `result`."""
+    index: int
+    name: str | None
+    before: Type
+    after: Type
+
+    def __str__(self) -> str:
+        label = self.index if self.name is None else repr(self.name)
+        return (
+            f"{self.place} {label}: {self.before} became {self.after}, with real and "
+            "imaginary parts along the last axis"
+        )
+
+
 @dataclass
 class Report:
     """What happened to the ops of a graph.
@@ -71,6 +94,8 @@ class Report:
     """The changes of passes that ran over the graph before this step, by pass."""
     gaps: tuple[Gap, ...] = ()
     losses: tuple[str, ...] = ()
+    changed_ports: tuple[ChangedPort, ...] = ()
+    """Inputs and results of other types, as the target has no complex numbers."""
     trace: list[CoveredOp] | None = None
     """Every op with its rule, for conversions that are traced."""
 
@@ -263,6 +288,7 @@ def merge_conversions(done: Sequence[Conversion]) -> Conversion:
         whole.filled += report.filled
         whole.gaps += report.gaps
         whole.losses += report.losses
+        whole.changed_ports += report.changed_ports
         if report.trace is not None:
             whole.trace = [*(whole.trace or []), *report.trace]
     return Conversion(done[-1].graph, whole)

@@ -27,5 +27,6 @@ MAPPING = HubMapping(
     definitions=DEFINITIONS,
     fallback_definitions=FALLBACK_DEFINITIONS,
     layout="NC*",
+    complex_types=False,
 )
 """The entry `onnx-std` of `amanda.mappings`."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from amanda.graph import OutputPort, Parameter
+from amanda.errors import UsageError
+from amanda.graph import Graph, OutputPort, Parameter
 from amanda.types import (
     DType,
     MapType,
@@ -19,6 +20,7 @@ from amanda.types import (
 )
 from amanda_std.engine.annotations import TENSOR
 from amanda_std.engine.arrays import array_type
+from amanda_std.engine.function_lookup import find_function
 from amanda_std.engine.links import find_operation
 from amanda_std.engine.literals import as_tensor, is_literal, is_number
 from amanda_std.engine.values import Tracing, Typed, Value, lift, port_type, value_type
@@ -26,6 +28,8 @@ from amanda_std.inference import type_inference
 
 __all__ = [
     "as_port",
+    "body_for_inference",
+    "named_bodies",
     "dtype_for_numbers",
     "flatten_args",
     "port_of",
@@ -158,3 +162,23 @@ def as_port(value: Any, into: Tracing) -> Any:
     if isinstance(value, int | Sym):
         return lift(value, into, DType("int64"))
     return value
+
+
+def named_bodies(param: Any, value: Any) -> list[tuple[str, Any]]:
+    """Each body with its name in the op."""
+    if not param.kind.many:
+        return [(param.name, value)]
+    if not isinstance(value, list | tuple) or not value:
+        raise UsageError(f"{param.name} is a list of functions", got=repr(value))
+    return [(f"{param.name}{i}", body) for i, body in enumerate(value)]
+
+
+def body_for_inference(
+    param: Any, bodies: Mapping[str, Graph], named: Mapping[str, Any], into: Tracing
+) -> Any:
+    """The body of a parameter, for inference."""
+    if param.name in named:
+        return find_function(into.graph, named[param.name])
+    if param.kind.many:
+        return tuple(b for key, b in bodies.items() if key.startswith(param.name))
+    return bodies[param.name]

@@ -61,10 +61,12 @@ from amanda_std.engine.literals import (
 )
 from amanda_std.engine.operands import (
     as_port,
+    body_for_inference,
     call_mode,
     defer_numbers,
     dtype_for_numbers,
     flatten_args,
+    named_bodies,
     pack_sequence,
     port_of,
     shares_dtype,
@@ -147,6 +149,9 @@ class Operation:
         """The attribute that, if set, gives it a gradient after all."""
         self.definition: Function | None = function if composite else None
         """What replaces the op where a target does not support it."""
+        self.complex_rule: Function | None = None
+        """The definition on real and imaginary parts, for targets without complex
+        numbers."""
         self.unrolled: Function | None = None
         """For containers: the definition over values of a graph, where it differs."""
         self.samples_rule: Callable[[], Iterable[Sample]] | None = None
@@ -167,6 +172,8 @@ class Operation:
     def trait(self, *traits: Trait) -> None:
         """Declare properties of the op."""
         self.traits |= frozenset(traits)
+        if Trait.MOVES_ELEMENTS in traits:
+            self.traits |= {Trait.PARTWISE}
 
     def compile_time(self, rule: Callable[[Op], Iterable[str]]) -> Any:
         """Names of the arguments that a compiler has to know, besides shape arguments:
@@ -208,6 +215,13 @@ class Operation:
     def decomposition(self, rule: Function) -> Function:
         """Set the definition of a primitive in other ops; it may raise Decline."""
         self.definition = rule
+        return rule
+
+    def on_complex_parts(self, rule: Function) -> Function:
+        """Set the definition for targets without complex numbers; it may raise Decline.
+
+        Complex arguments are `ComplexParts`, and so are complex results."""
+        self.complex_rule = rule
         return rule
 
     def unroll(self, rule: Function) -> Function:
@@ -429,7 +443,7 @@ class Operation:
         stored.update(named)
         for p, a in zip(params, args, strict=True):
             if p.kind.role == BODY:
-                seen.append(_body_for_inference(p, bodies, named, into))
+                seen.append(body_for_inference(p, bodies, named, into))
                 continue
             if p.kind.role == SHAPE_ARG:
                 known = to_dims(a)
@@ -488,7 +502,7 @@ class Operation:
             if isinstance(a, str | FunctionRef):
                 named[p.name] = FunctionRef(a) if isinstance(a, str) else a
                 continue
-            for key, body in _named_bodies(p, a):
+            for key, body in named_bodies(p, a):
                 if not isinstance(body, Graph):
                     if wanted is None:
                         assert self.body_rule is not None
@@ -558,26 +572,6 @@ def primitive(**options: Any) -> Callable[[Callable[P, R]], TypedOperation[P, R]
 def composite(function: Callable[P, R]) -> TypedOperation[P, R]:
     """Declare a composite: the function is its definition in other ops."""
     return TypedOperation(function, composite=True)
-
-
-def _named_bodies(param: Any, value: Any) -> list[tuple[str, Any]]:
-    """Each body with its name in the op."""
-    if not param.kind.many:
-        return [(param.name, value)]
-    if not isinstance(value, list | tuple) or not value:
-        raise UsageError(f"{param.name} is a list of functions", got=repr(value))
-    return [(f"{param.name}{i}", body) for i, body in enumerate(value)]
-
-
-def _body_for_inference(
-    param: Any, bodies: Mapping[str, Graph], named: Mapping[str, Any], into: Tracing
-) -> Any:
-    """The body of a parameter, for inference."""
-    if param.name in named:
-        return find_function(into.graph, named[param.name])
-    if param.kind.many:
-        return tuple(b for key, b in bodies.items() if key.startswith(param.name))
-    return bodies[param.name]
 
 
 def _may_hold_state(op: Op) -> bool:

@@ -38,6 +38,10 @@ class Trait(Enum):
     """Every element of the result is one of the first argument."""
     PERMUTES_AXES = auto()
     """Transposes by its attribute `perm`; None reverses the axes."""
+    PARTWISE = auto()
+    """Acts alike on the parts of complex numbers: f(a + bi) = f(a) + f(b)i.
+
+    Derived for ops that move elements."""
     CASTS = auto()
     """Converts each element to the dtype in its attribute `dtype`."""
     KEEPS_NON_NEGATIVE = auto()

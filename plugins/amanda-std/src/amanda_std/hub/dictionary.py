@@ -107,6 +107,14 @@ class StdNamespace:
 
         return assign_layout(graph, layout)
 
+    def complex_as_pairs(
+        self, graph: Graph, keeps: Callable[[Op], bool] | None = None, /
+    ) -> object:
+        """Replace complex numbers by pairs of real ones, in place."""
+        from amanda_std.passes.complex_pairs import complex_as_pairs
+
+        return complex_as_pairs(graph, keeps)
+
     def stable_form(self, graph: Graph, /) -> Graph:
         """A copy with formulas replaced by stable ops; else the graph itself."""
         from amanda_std.passes.stable import stable_form

@@ -12,7 +12,7 @@ from amanda.graph import Graph, Op, OutputPort, Provenance, copy_input_attribute
 from amanda_std.engine.values import lift, tracing
 from amanda_std.hub.op_access import is_std, operation_of, traced_arguments
 
-__all__ = ["expand", "expand_graph", "is_not_composite"]
+__all__ = ["expand", "expand_graph", "is_not_composite", "replace_op"]
 
 
 def is_not_composite(op: Op) -> bool:
@@ -50,7 +50,7 @@ def expand(
                 graph.remove(extra, by)
             raise
     copy_input_attributes([op], into.made, lambda value: value)
-    _replace_by(graph, op, values, set(into.made), by)
+    replace_op(graph, op, values, set(into.made), by)
     return into.made
 
 
@@ -66,7 +66,7 @@ def expand_graph(inner: Graph, by: str = "expand") -> list[Op]:
     return made
 
 
-def _replace_by(
+def replace_op(
     graph: Graph, op: Op, values: list[OutputPort], made: set[Op], by: str
 ) -> None:
     """Replace an op by new values, which inherit its names."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from amanda.argument_checks import check_arguments
 from amanda_std.passes.branches import branches
 from amanda_std.passes.canonical import canonical
+from amanda_std.passes.complex_pairs import complex_as_pairs
 from amanda_std.passes.containers import containers
 from amanda_std.passes.drop import drop
 from amanda_std.passes.fold import fold
@@ -22,6 +23,7 @@ __all__ = [
     "canonical",
     "channels_first",
     "channels_last",
+    "complex_as_pairs",
     "containers",
     "drop",
     "fold",

@@ -54,7 +54,7 @@ def allocate(shape: ShapeArg, *, dtype: Any, device: str = "") -> Cast:
     return transfer(outputs, to=device) if device else outputs
 
 
-transfer.trait(Trait.NOT_FOLDED)  # a constant would have no device
+transfer.trait(Trait.NOT_FOLDED, Trait.PARTWISE)  # a constant would have no device
 allocate.trait(Trait.NOT_FOLDED)
 transfer.label_attribute = ("to", "to")
 allocate.label_attribute = ("device", "on")
@@ -118,6 +118,9 @@ def view(x: Array, shape: ShapeArg, strides: ShapeArg, offset: ShapeArg = 0) -> 
         positions = positions + steps.reshape([-1] + [1] * (len(shape) - axis - 1))
     positions = np.broadcast_to(positions, tuple(shape))
     return np_.reshape(np_.take(flat, np_.asarray(positions.reshape(-1))), tuple(shape))
+
+
+view.trait(Trait.PARTWISE)
 
 
 @view.gradient

@@ -13,6 +13,7 @@ from amanda_std.engine.annotations import Array, Floating, RealFloating
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
+from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 from amanda_std.ops._oracles.matrices import (
     identity_like,
@@ -86,6 +87,9 @@ def _diagonal_shape(x: TensorType, offset: int) -> Shape:
 def diagonal(x: Array, *, offset: int = 0) -> Array:
     """Diagonal of matrices; above the main one if `offset` > 0, below if negative"""
     return xp(x).linalg.diagonal(x, offset=offset)
+
+
+diagonal.trait(Trait.PARTWISE)
 
 
 @diagonal.gradient

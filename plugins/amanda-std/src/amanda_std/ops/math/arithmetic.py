@@ -36,7 +36,7 @@ def add(a: Number, b: Number) -> Number:
     return xp(a, b).add(a, b)
 
 
-add.trait(Trait.KEEPS_NON_NEGATIVE)
+add.trait(Trait.KEEPS_NON_NEGATIVE, Trait.PARTWISE)
 add.broadcast_gradient(lambda g: (g, g))
 add.samples(binary(lambda a, b: a + b, _LEFT, _RIGHT))
 
@@ -47,6 +47,7 @@ def subtract(a: Number, b: Number) -> Number:
     return xp(a, b).subtract(a, b)
 
 
+subtract.trait(Trait.PARTWISE)
 subtract.broadcast_gradient(lambda g: (g, -g))
 subtract.samples(binary(lambda a, b: a - b, _LEFT, _RIGHT))
 
@@ -238,6 +239,7 @@ def negative(x: Signed) -> Signed:
     return xp(x).negative(x)
 
 
+negative.trait(Trait.PARTWISE)
 negative.gradient(lambda g: [-g])
 negative.samples(
     unary(lambda x: -x, (1.5, -2.0), dtypes=("float32", "float64", "int64"))
@@ -312,6 +314,9 @@ def where(condition: Logical, a: Array, b: Array) -> Array:
     return xp(condition, a, b).where(condition, a, b)
 
 
+where.trait(Trait.PARTWISE)
+
+
 @where.gradient
 def _(g: Any, condition: Any, a: Any, b: Any) -> Any:
     zero = g * 0.0
@@ -348,6 +353,6 @@ def stop_gradient(x: Array) -> Array:
     return x
 
 
-stop_gradient.trait(Trait.BLOCKS_GRADIENT)
+stop_gradient.trait(Trait.BLOCKS_GRADIENT, Trait.PARTWISE)
 stop_gradient.not_differentiable("it stops gradients by definition")
 stop_gradient.samples(unary(lambda x: x, (1.5, -2.0), dtypes=("float32", "int8")))

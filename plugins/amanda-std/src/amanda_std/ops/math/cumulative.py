@@ -12,6 +12,7 @@ from amanda_std.engine.annotations import Number, Real, RealFloating, ShapeArg
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import normalize_axis
 from amanda_std.ops.control.scan import scan
@@ -61,6 +62,9 @@ def cumulative_sum(
         return np_.cumsum(x, axis=axis, dtype=accumulation_type(x)).astype(x.dtype)
 
     return _scan(x, axis, exclusive, reverse, run, 0)
+
+
+cumulative_sum.trait(Trait.PARTWISE)
 
 
 @cumulative_sum.gradient

@@ -15,6 +15,7 @@ from amanda_std.engine.annotations import Floating, Real
 from amanda_std.engine.arrays import is_small_float, xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
+from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import dims_of
 from amanda_std.inference.shape_arguments import is_static
 from amanda_std.ops.math.arithmetic import divide
@@ -234,6 +235,9 @@ def _(
         return where_(hit, g, g * 0.0)
 
     return [transpose(windows_.sum_windows(part), perm=back)]
+
+
+avg_pool.trait(Trait.PARTWISE)
 
 
 @avg_pool.gradient

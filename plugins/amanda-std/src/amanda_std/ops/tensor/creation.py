@@ -47,7 +47,7 @@ def full(shape: ShapeArg, value: Array) -> Array:
     return xp(value).broadcast_to(xp(value).asarray(value), tuple(shape))
 
 
-full.trait(Trait.SIZED_BY_ARGUMENT)
+full.trait(Trait.SIZED_BY_ARGUMENT, Trait.PARTWISE)
 
 
 @full.gradient
@@ -189,7 +189,7 @@ def eye(rows: ShapeArg, columns: ShapeArg = None, *, k: int = 0, dtype: Any) -> 
     return np.eye(rows, columns, k, dtype=dtype.numpy)
 
 
-eye.trait(Trait.SIZED_BY_ARGUMENT)
+eye.trait(Trait.SIZED_BY_ARGUMENT, Trait.PARTWISE)
 
 
 def _eye_shape(rows: Any, columns: Any) -> Shape:
@@ -229,6 +229,8 @@ def triu(x: Array, k: ShapeArg = 0) -> Array:
     return xp(x).triu(x, k=k)
 
 
+tril.trait(Trait.PARTWISE)
+triu.trait(Trait.PARTWISE)
 tril.gradient(lambda g, k=0: [tril(g, k), None])
 triu.gradient(lambda g, k=0: [triu(g, k), None])
 

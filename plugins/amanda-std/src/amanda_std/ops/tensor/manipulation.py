@@ -53,7 +53,7 @@ def concat(*xs: Array, axis: int = 0) -> Array:
     return xp(*xs).concat(xs, axis=axis)
 
 
-concat.trait(Trait.KEEPS_NON_NEGATIVE, Trait.ALONG_AXES)
+concat.trait(Trait.KEEPS_NON_NEGATIVE, Trait.ALONG_AXES, Trait.PARTWISE)
 
 
 @concat.gradient
@@ -94,7 +94,7 @@ def stack(*xs: Array, axis: int = 0) -> Array:
     return xp(*xs).stack(xs, axis=axis)
 
 
-stack.trait(Trait.KEEPS_NON_NEGATIVE)
+stack.trait(Trait.KEEPS_NON_NEGATIVE, Trait.PARTWISE)
 
 
 @stack.gradient
@@ -154,6 +154,9 @@ def split(
     edges = [0, *cuts, x.shape[axis]]
     spans = itertools.pairwise(edges)
     return tuple(x[(slice(None),) * at + (slice(a, b),)] for a, b in spans)
+
+
+split.trait(Trait.PARTWISE)
 
 
 @split.gradient
@@ -348,6 +351,9 @@ def pad(
         return np.pad(x, grow, constant_values=fill)
     modes: Any = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
     return np.pad(x, grow, mode=modes[mode])
+
+
+pad.trait(Trait.PARTWISE)
 
 
 @pad.gradient
