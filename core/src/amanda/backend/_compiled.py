@@ -74,6 +74,7 @@ class Compiled:
         self.backend = backend
         self.device = device
         self._plugin = plugin or NamedPlugin(f"backend {backend!r}")
+        self.executable = executable
         self.digest = graph.digest()
         """The structure hash of the graph that was compiled."""
         self.inputs = _make_slots(
@@ -84,18 +85,14 @@ class Compiled:
             )
             for port in graph.parameters
         )
-        self.inputs = _with_types_before(self.inputs, changed_ports, "input")
         _expect_distinct(self.inputs)
         results = zip(graph.outputs, graph.results, strict=True)
         self.outputs = _make_slots(
             (port.name, value.type if value is not None else None, None)
             for port, value in results
         )
-        self.outputs = _with_types_before(self.outputs, changed_ports, "result")
         if changed_ports:
-            keys_of = [[slot.key for slot in s] for s in (self.inputs, self.outputs)]
-            executable = ComplexPorts(executable, changed_ports, *keys_of)
-        self.executable = executable
+            self._use_complex_ports(changed_ports)
         self._feeds = Feeds(self.inputs, self._feed_key)
         self._refs = ref_slots(self.inputs)
         self._files = tuple(_mapped_files(graph))
@@ -119,6 +116,13 @@ class Compiled:
         self._separate_dims = None if has_state else separate_dims
         """What runs feeds whose sizes differ for one dim, where that is allowed."""
         self._with_separate_dims: Compiled | None = None
+
+    def _use_complex_ports(self, changed: Sequence[ChangedPort]) -> None:
+        """Accept and return complex numbers where the executable has pairs."""
+        keys = [[slot.key for slot in s] for s in (self.inputs, self.outputs)]
+        self.executable = ComplexPorts(self.executable, changed, *keys)
+        self.inputs = _with_types_before(self.inputs, changed, "input")
+        self.outputs = _with_types_before(self.outputs, changed, "result")
 
     @checks_itself
     def __call__(

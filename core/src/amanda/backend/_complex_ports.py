@@ -27,20 +27,20 @@ class ComplexPorts:
         inputs: Sequence[Key],
         results: Sequence[Key],
     ) -> None:
-        self._executable = executable
+        self._on_pairs = executable
         self._inputs = {inputs[p.index]: p for p in changed if p.place == "input"}
         self._results = {results[p.index]: p for p in changed if p.place == "result"}
         self._keys = list(results)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._executable, name)
+        return getattr(self._on_pairs, name)
 
     def __call__(
         self, feeds: Mapping[Key, Any], out: Mapping[Key, Any] | None = None
     ) -> Mapping[Key, Any]:
         given = _map_some(feeds, self._inputs, _as_pairs)
         real = {k: v for k, v in (out or {}).items() if k not in self._results}
-        found = self._executable(given, real)
+        found = self._on_pairs(given, real)
         if not isinstance(found, Mapping):
             found = dict(zip(self._keys, found, strict=True))
         return _map_some(found, self._results, _as_complex)

@@ -19,11 +19,6 @@ from amanda.graph import Graph, Op, OutputPort, Provenance, bulk
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import OptionalType, SequenceType, Shape, TensorType
-from amanda_std.engine.complex_parts import (
-    ComplexParts,
-    compute_by_parts,
-    real_dtype_of,
-)
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.traits import Trait
 from amanda_std.engine.values import (
@@ -37,6 +32,11 @@ from amanda_std.engine.values import (
 from amanda_std.hub.expansion import expand, replace_op
 from amanda_std.hub.op_access import is_std, operation_of, traced_arguments
 from amanda_std.ops.math.complex_numbers import complex_, imag, real
+from amanda_std.ops.math.complex_parts import (
+    ComplexParts,
+    compute_by_parts,
+    real_dtype_of,
+)
 from amanda_std.passes.infer import infer_ops
 
 BY = "complex_as_pairs"
@@ -117,8 +117,8 @@ class _ConstantParts(ComplexParts):
         return len(self._tensor.shape)
 
     def _part(self, index: int) -> Any:
-        end = ("real", "imag")[index]
-        return self._add(lambda y: getattr(y, end), self._tensor.shape, f"_{end}")
+        end = ("_re", "_im")[index]
+        return self._add(lambda y: (y.real, y.imag)[index], self._tensor.shape, end)
 
     def _stack(self) -> Any:
         shape = (*self._tensor.shape, 2)

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from amanda.mapping import Decline
-from amanda_std.engine.complex_parts import (
+from amanda_std.ops._late import late as ops
+from amanda_std.ops.math import arithmetic, comparison, complex_numbers, elementary
+from amanda_std.ops.math.complex_parts import (
     ComplexParts,
     compute_by_parts,
     real_dtype_of,
 )
-from amanda_std.ops._late import late as ops
-from amanda_std.ops.math import arithmetic, comparison, complex_numbers, elementary
 from amanda_std.ops.math.cumulative import cumulative_prod
 from amanda_std.ops.math.reduction import prod
 from amanda_std.ops.tensor.scatter import scatter_elements, scatter_nd
@@ -99,7 +99,8 @@ def power_of_parts(a: Parts, b: Parts) -> Parts:
 
 @arithmetic.reciprocal.on_complex_parts
 def reciprocal_of_parts(x: Parts) -> Parts:
-    return divide_parts(Parts(ops.ones_like(x.real)), x)
+    found: Parts = divide_parts(Parts(ops.ones_like(x.real)), x)
+    return found
 
 
 @prod.on_complex_parts
@@ -226,7 +227,7 @@ def tanh_of_parts(x: Parts) -> Parts:
     return Parts(t * (s * s + 1.0) / square, s / width / width / square)
 
 
-def _rotated(function: Callable[[Parts], Parts]) -> Callable[[Parts], Parts]:
+def _trigonometric_rule(function: Callable[[Parts], Parts]) -> Callable[[Parts], Parts]:
     """-i f(ix): a trigonometric function from the hyperbolic one, and its inverse."""
 
     def rule(x: Parts) -> Parts:
@@ -236,9 +237,9 @@ def _rotated(function: Callable[[Parts], Parts]) -> Callable[[Parts], Parts]:
     return rule
 
 
-elementary.sin.on_complex_parts(_rotated(sinh_of_parts))
+elementary.sin.on_complex_parts(_trigonometric_rule(sinh_of_parts))
 elementary.cos.on_complex_parts(lambda x: cosh_of_parts(x.times_i()))
-elementary.tan.on_complex_parts(_rotated(tanh_of_parts))
+elementary.tan.on_complex_parts(_trigonometric_rule(tanh_of_parts))
 
 
 @elementary.asin.on_complex_parts
@@ -279,5 +280,5 @@ def atanh_of_parts(x: Parts) -> Parts:
     return Parts(ops.copysign(real, a), angle * 0.5)
 
 
-elementary.asinh.on_complex_parts(_rotated(asin_of_parts))
-elementary.atan.on_complex_parts(_rotated(atanh_of_parts))
+elementary.asinh.on_complex_parts(_trigonometric_rule(asin_of_parts))
+elementary.atan.on_complex_parts(_trigonometric_rule(atanh_of_parts))
