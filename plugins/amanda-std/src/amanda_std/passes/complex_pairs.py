@@ -31,12 +31,12 @@ from amanda_std.engine.values import (
 )
 from amanda_std.hub.expansion import expand, replace_op
 from amanda_std.hub.op_access import is_std, operation_of, traced_arguments
-from amanda_std.ops.math.complex_numbers import complex_, imag, real
-from amanda_std.ops.math.complex_parts import (
+from amanda_std.ops._complex_parts import (
     ComplexParts,
     compute_by_parts,
     real_dtype_of,
 )
+from amanda_std.ops.math.complex_numbers import complex_, imag, real
 from amanda_std.passes.infer import infer_ops
 
 BY = "complex_as_pairs"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from amanda_std.ops._complex_parts import ComplexParts
 from amanda_std.ops._late import late as ops
 from amanda_std.ops.linalg.einsum import einsum
 from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.linalg.matrices import inverse, solve
-from amanda_std.ops.math.complex_parts import ComplexParts
 from amanda_std.ops.nn.convolution import conv, conv_transpose
 
 Parts = ComplexParts

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from amanda.mapping import Decline
-from amanda_std.ops._late import late as ops
-from amanda_std.ops.math import arithmetic, comparison, complex_numbers, elementary
-from amanda_std.ops.math.complex_parts import (
+from amanda_std.ops._complex_parts import (
     ComplexParts,
     compute_by_parts,
     real_dtype_of,
 )
+from amanda_std.ops._late import late as ops
+from amanda_std.ops.math import arithmetic, comparison, complex_numbers, elementary
 from amanda_std.ops.math.cumulative import cumulative_prod
 from amanda_std.ops.math.reduction import prod
 from amanda_std.ops.tensor.scatter import scatter_elements, scatter_nd

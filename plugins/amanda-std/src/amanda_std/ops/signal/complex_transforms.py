@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from amanda_std.inference.shape_arguments import normalize_axes
+from amanda_std.ops._complex_parts import ComplexParts
 from amanda_std.ops._late import late as ops
-from amanda_std.ops.math.complex_parts import ComplexParts
 from amanda_std.ops.signal.fourier import fft, ifft, irfft, rfft
 
 Parts = ComplexParts
