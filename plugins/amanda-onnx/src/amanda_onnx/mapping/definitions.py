@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 
 from amanda.mapping import Decline
-from amanda_onnx.mapping.static_values import static_dims
 from amanda_std import ops
 from amanda_std.mappings import (
     Value,
@@ -16,7 +15,6 @@ from amanda_std.mappings import (
     is_std,
     rank_of,
     scalar_like,
-    tensor_type_of,
 )
 
 __all__ = ["DEFINITIONS", "FALLBACK_DEFINITIONS"]
@@ -29,29 +27,6 @@ def if_without_arguments(condition: Any, then: Any, otherwise: Any, *xs: Any) ->
     return ops.if_(
         condition, lambda: inline_body(then, xs), lambda: inline_body(otherwise, xs)
     )
-
-
-def diagonal_by_gather(x: Any, *, offset: int = 0) -> Any:
-    """The elements of a diagonal are at equal distances in a flattened matrix."""
-    if not tensor_type_of(x).shape.is_static:
-        return _diagonal_by_index(x, offset)
-    *batch, rows, columns = static_dims(x)
-    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    start = offset if offset >= 0 else -offset * columns
-    at = start + np.arange(count) * (columns + 1)
-    return ops.gather(ops.reshape(x, [*batch, rows * columns]), at, axis=-1)
-
-
-def _diagonal_by_index(x: Any, offset: int) -> Any:
-    """Where sizes are symbolic."""
-    rows, columns = (ops.dim(x, axis=i) for i in (-2, -1))
-    low, right = max(-offset, 0), max(offset, 0)
-    count = ops.maximum(ops.minimum(rows - low, columns - right), np.int64(0))
-    start = right + low * columns
-    at = start + ops.arange(0, count) * (columns + 1)
-    outer = ops.slice_(ops.shape_of(x), [0], [-2], [0])
-    flat = ops.reshape(x, ops.concat(outer, np.array([-1]), axis=0))
-    return ops.gather(flat, at, axis=-1)
 
 
 def eye_of_integers(rows: Any, columns: Any = None, *, k: int = 0, dtype: Any) -> Any:
@@ -156,7 +131,6 @@ def nonzero_of_scalar(x: Any) -> Any:
 DEFINITIONS: Final[dict[str, Callable[..., Any]]] = {
     "if": if_without_arguments,
     "conv_transpose": conv_transpose_and_pad,
-    "diagonal": diagonal_by_gather,
     "eye": eye_of_integers,
     "nonzero": nonzero_of_scalar,
     "random_integers": integers_by_uniform,

@@ -14,6 +14,11 @@ def _none_if_ones(value: Any) -> Any:
     return None if value is None or all(step == 1 for step in value) else list(value)
 
 
+def _permutation(value: Any) -> Any:
+    """Axes counted from the front, which Transpose needs."""
+    return None if value is None else [axis % len(value) for axis in value]
+
+
 def _dtype(value: Any) -> Any:
     if value not in DTYPES:
         raise Decline(f"unknown dtype code {value!r}")
@@ -30,6 +35,9 @@ LENSES = (
     Lens("unless_ones", _none_if_ones, _none_if_ones,
          lambda r: (r.choice([None, [1, 1], [2, 1]]),),
          "dilations; None where all are 1", exact=False, takes_none=True),
+    Lens("permutation", _permutation, _permutation,
+         lambda r: (r.choice([None, [1, 0], [-1, 0, 1]]),),
+         "axes of a permutation, counted from the front", exact=False, takes_none=True),
     Lens("code", _dtype, _code, lambda r: (r.choice(sorted(DTYPES)),),
          "ONNX's code of a dtype, as that dtype", exact=False, takes_none=True),
 )  # fmt: skip

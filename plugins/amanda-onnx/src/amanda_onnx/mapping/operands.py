@@ -45,9 +45,9 @@ def unsqueeze(o: Any, x: Any, axes: Any) -> Any:
 
 
 def as_vector(o: Any, value: Any) -> Any:
-    """A scalar as a vector of one element."""
+    """A scalar, or a vector of one element, as a vector of one element."""
     if not isinstance(value, OutputPort):
-        return int64_tensor([value])
+        return int64_tensor(np.reshape(value, 1))
     return o.Reshape(value, int64_tensor([1])) if rank_of(value) == 0 else value
 
 

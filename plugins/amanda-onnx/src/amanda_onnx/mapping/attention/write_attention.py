@@ -44,8 +44,12 @@ def write_attention_with_cache(
     mode = QK_OUTPUT_MODES.index(scores)
     attrs |= {"qk_matmul_output_mode": mode} if mode else {}
     inputs = [q, k, v, mask, past_key, past_value]
-    inputs += [] if lengths is None else [lengths]
-    return o.Attention(*inputs, outputs=4, **attrs)
+    if lengths is None:
+        return o.Attention(*inputs, outputs=4, **attrs)
+    if past_key is not None:
+        raise Decline("Attention has lengths or past keys, not both")
+    # Nor has it present keys beside lengths, and so no scores, which come after them.
+    return o.Attention(*inputs, lengths, outputs=1, **attrs), k, v
 
 
 def write_rotary_embedding(

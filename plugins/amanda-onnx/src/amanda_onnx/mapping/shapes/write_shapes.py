@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from amanda.graph import OutputPort
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
@@ -93,7 +95,7 @@ def _topk(o: Any, x: Any, k: Any, axis: int, *, descending: bool) -> Any:
     if opset_of(o) < 10:
         if isinstance(k, OutputPort):
             raise Decline("TopK of this opset needs k as an attribute")
-        return o.TopK(x, k=k, axis=axis)
+        return o.TopK(x, k=int(np.reshape(k, ())), axis=axis)
     more = {} if descending else {"largest": 0}
     is_scalar = not isinstance(k, OutputPort) or isinstance(k.type, TensorType)
     return o.TopK(x, as_vector(o, k) if is_scalar else k, axis=axis, **more)

@@ -31,8 +31,8 @@ def write_roi_align(
 
 def write_roi_pool(o: Any, x: Any, rois: Any, batch: Any, *, size: Any,
                    scale: float = 1.0) -> Any:  # fmt: skip
-    column = unsqueeze(o, _cast_like(o, batch, rois), [1])
-    rows = o.Concat(column, rois, axis=1)
+    column = unsqueeze(o, _cast_like(o, batch, x), [1])
+    rows = o.Concat(column, _cast_like(o, rois, x), axis=1)
     return o.MaxRoiPool(x, rows, pooled_shape=list(size), spatial_scale=scale)
 
 
@@ -46,7 +46,7 @@ def _to_int64(o: Any, x: Any) -> Any:
 def _cast_like(o: Any, x: Any, like: Any) -> Any:
     dtype = like.type.dtype if isinstance(like.type, TensorType) else None
     if not isinstance(dtype, DType) or dtype not in CODES:
-        raise Decline("MaxRoiPool needs the dtype of its regions")
+        raise Decline("MaxRoiPool needs the dtype of its data")
     return o.Cast(x, to=CODES[dtype])
 
 

@@ -1,4 +1,4 @@
-"""Definitions of matrix ops by loops over columns, for targets without LAPACK.
+"""Definitions of matrix ops for targets without LAPACK, most by loops over columns.
 
 Each iteration updates the whole matrix, so a loop has as many iterations as the matrix
 has columns, of any batch. Only real matrices: others are declined.
@@ -17,6 +17,7 @@ from amanda_std.ops.linalg.factorizations import lu
 from amanda_std.ops.linalg.matrices import (
     cholesky,
     det,
+    diagonal,
     inverse,
     slogdet,
     solve,
@@ -61,6 +62,20 @@ def iterate(count: Any, step: Any, *init: Any) -> Any:
 
     found = ops.loop(count, np.asarray(True), body, *init)
     return found if len(found) > 1 else found[0]
+
+
+@diagonal.decomposition
+def diagonal_by_gather(x: Any, *, offset: int = 0) -> Any:
+    """The elements of a diagonal are at equal distances in a flattened matrix."""
+    *batch, rows, columns = x.shape
+    sizes = rows + min(offset, 0), columns - max(offset, 0)
+    if isinstance(rows, int) and isinstance(columns, int):
+        count: Any = max(min(sizes), 0)
+    else:
+        count = ops.maximum(ops.minimum(*sizes), 0)
+    start = offset if offset >= 0 else columns * -offset
+    places = ops.arange(0, count) * (columns + 1) + start
+    return ops.gather(ops.reshape(x, [*batch, rows * columns]), places, -1)
 
 
 @cholesky.decomposition
