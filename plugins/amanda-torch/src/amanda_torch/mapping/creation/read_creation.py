@@ -114,6 +114,13 @@ def read_arange(
     return cast_to(ops.range(*parts), found)
 
 
+def read_range(start: Any, end: Any, step: Any = 1, *, dtype: Any = None) -> Any:
+    """Numbers up to `end`, which is one of them: `torch.range`."""
+    expect(all(isinstance(v, int | float) for v in (start, end, step)),
+           "a range is known at run time only")  # fmt: skip
+    return _steps(int((end - start) / step) + 1, start, step, dtype or FLOAT)
+
+
 def _steps(count: int, start: float, step: float, dtype: Any) -> Any:
     values = start + np.arange(count, dtype="float64") * step
     return ops.identity(values.astype(dtype.numpy))
@@ -248,6 +255,13 @@ def read_vander(x: Any, *, N: int | None = None) -> Any:  # noqa: N803
     return ops.stack(*parts, axis=rank_of(x))
 
 
+def read_decreasing_powers(x: Any, N: Any = None,  # noqa: N803
+                           increasing: bool = False) -> Any:  # fmt: skip
+    """Powers n - 1 ... 0 along a new last axis: `torch.vander`."""
+    y = read_vander(x, N=N)
+    return y if increasing else ops.flip(y, [-1])
+
+
 def read_item(x: Any) -> Any:
     """The number of a tensor of one element."""
     return ops.reshape(x, [])
@@ -294,6 +308,8 @@ READ = torch_functions(
         "diagonal_scatter": read_diagonal_scatter,
         "trace": read_trace,
         "linalg_vander": read_vander,
+        "vander": read_decreasing_powers,
+        "range range.step": read_range,
         "item _local_scalar_dense": read_item,
         "one_hot": read_one_hot,
     }

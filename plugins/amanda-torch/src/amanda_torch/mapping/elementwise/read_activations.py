@@ -83,6 +83,11 @@ def read_log_sigmoid(x: Any) -> Any:
     return low - ops.log1p(ops.exp(ops.negative(ops.abs(x))))
 
 
+def read_log_sigmoid_forward(x: Any) -> Any:
+    """With the buffer that the gradient on CPU reads."""
+    return read_log_sigmoid(x), ops.exp(ops.negative(ops.abs(x)))
+
+
 def read_softshrink(x: Any, lambd: float = 0.5) -> Any:
     limit, zero = number(lambd, x.dtype), number(0, x.dtype)
     low = ops.where(ops.less(x, ops.negative(limit)), x + limit, x * zero)
@@ -159,6 +164,7 @@ READ = torch_functions(
         "rrelu": read_rrelu,
         "softplus": read_softplus,
         "log_sigmoid": read_log_sigmoid,
+        "log_sigmoid_forward": read_log_sigmoid_forward,
         "softshrink": read_softshrink,
         "hardshrink": read_hardshrink,
         "threshold": read_threshold,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from amanda.types import DType
 from amanda_std import ops
 from amanda_std.mappings import cast_to
 from amanda_torch.mapping.calls import torch_functions
@@ -195,11 +196,21 @@ _ROUNDINGS: dict[str, Any] = {
     "floor": ops.floor, "ceil": ops.ceil, "trunc": ops.trunc, "fix": ops.trunc,
 }  # fmt: skip
 
+_CASTS = {"Byte": "uint8", "Char": "int8", "Short": "int16", "Int": "int32",
+          "Long": "int64", "Half": "float16", "Float": "float32",
+          "Double": "float64"}  # fmt: skip
+
+
+def _cast(dtype: str) -> Any:
+    return lambda x: cast_to(x, DType(dtype))
+
+
 READ = torch_functions(
     {
         **{name: of_floats(op) for name, op in _FLOAT_FUNCTIONS.items()},
         **{name: _of_integers(op) for name, op in _ROUNDINGS.items()},
-        "round round.decimals": read_round,
+        "special_log1p": of_floats(ops.log1p),
+        "round round.decimals special_round": read_round,
         "rsqrt": read_rsqrt,
         "log2": read_complex_log(2),
         "log10": read_complex_log(10),
@@ -224,5 +235,6 @@ READ = torch_functions(
         "to.dtype_layout _to_copy": read_to_layout,
         "to.other type_as": read_to_other,
         "negative": ops.negative,
+        **{f"_cast_{name}": _cast(dtype) for name, dtype in _CASTS.items()},
     }
 )  # fmt: skip

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 from amanda import namespace
+from amanda.dictionary import Dictionary
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import TensorType
@@ -17,6 +19,7 @@ from amanda_torch.mapping.functionalization.custom_ops import (
     is_custom,
 )
 from amanda_torch.mapping.functionalization.effects import remove_unused, unwrap_effects
+from amanda_torch.mapping.functionalization.foreach import expand_foreach
 from amanda_torch.mapping.functionalization.mutation_results import assign_mutated
 from amanda_torch.mapping.functionalization.statistics import (
     update_instance_statistics,
@@ -51,6 +54,7 @@ def functionalize(graph: Graph) -> Graph:
     """A copy of a program without writes; those into buffers are made at its end."""
     copy = graph.clone()
     unwrap_effects(copy)
+    expand_foreach(copy)
     kept = attach_custom_ops(copy)
     kept |= assign_mutated(copy)
     add_autocasts(copy)
@@ -160,6 +164,7 @@ class _Functionalization:
             return
         functional = self._functional_type(op)
         if functional is None:
+            self._replace_out(op, written, targets)
             return
         plain = len(op.outputs) if op.type in _FUNCTIONAL and len(written) > 1 else 0
         results = self._add_functional(op, functional, plain + len(written))
@@ -172,6 +177,27 @@ class _Functionalization:
             now = results[i] if plain else targets[0]
             for user in port.users:
                 user.connect(now)
+        self.graph.remove(op)
+
+    def _replace_out(
+        self, op: Op, written: list[int], targets: list[OutputPort | None]
+    ) -> None:
+        """Replace an op whose results go into arguments of their own: `add.out`.
+
+        An argument of another size is resized: what is read of it has the new type."""
+        type = _type_without_out(self.dictionary, op.type or "")
+        if type is None:
+            return
+        values = [v for i, v in enumerate(op.inputs) if i not in written]
+        with self.graph.before(op):
+            made = self.graph.add(type, values, dict(op.attrs), outputs=len(written))
+        for i, target in enumerate(targets):
+            assert target is not None
+            new = self._like(op, made.outputs[i], target)
+            new.type = made.outputs[i].type = op.outputs[i].type
+            self.storages.write(target, new, op)
+            for user in op.outputs[i].users:
+                user.connect(target)
         self.graph.remove(op)
 
     def _functional_type(self, op: Op) -> str | None:
@@ -228,6 +254,31 @@ class _Functionalization:
         update = self.graph.add("aten.copy_.default", [storage.origin, storage.value])
         update.output.type = storage.origin.type
         return {update, storage.origin.op}
+
+
+@cache
+def _type_without_out(dictionary: Dictionary, type: str) -> str | None:
+    """The overload with the same arguments but those that are written."""
+    op_def = dictionary.get(type)
+    name = type.rpartition(".")[0]
+    if op_def is None:
+        return None
+    written = {port.name for port in op_def.inputs if port.is_written}
+
+    def arguments(definition: Any) -> tuple[list[str], list[str]]:
+        named = ([a.name for a in definition.arguments()],
+                 [p.name for p in definition.inputs])  # fmt: skip
+        return tuple([n for n in names if n not in written] for names in named)
+
+    wanted = arguments(op_def)
+    for other in dictionary:
+        if other.startswith(f"{name}.") and other != type:
+            ports = dictionary[other].inputs
+            if not any(p.is_written for p in ports) and (
+                arguments(dictionary[other]) == wanted
+            ):
+                return other
+    return None
 
 
 def _use_constants(graph: Graph, written: set[Op]) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 from amanda_std import ops
 from amanda_std.mappings import cast_to, expect, rank_of
 from amanda_torch.mapping.calls import torch_functions
-from amanda_torch.mapping.shape_arguments import END, axis_of, dims_of, scalar
+from amanda_torch.mapping.reductions.read_reductions import vector_norm
+from amanda_torch.mapping.shape_arguments import END, axis_of, dims_of, integer, scalar
 from amanda_torch.mapping.shapes.read_joins import pad
 from amanda_torch.mapping.shapes.read_shapes import permute
 from amanda_torch.mapping.type_promotion import INT as _INT
@@ -409,6 +410,19 @@ def read_embedding(
     return ops.gather(weight, indices, 0)
 
 
+def read_embedding_renorm(weight: Any, indices: Any, max_norm: float,
+                          norm_type: float) -> Any:  # fmt: skip
+    """The rows that indices take, shortened to a norm where they are longer."""
+    rows = integer(weight.type.shape.dims[0], "the number of rows")
+    norms = vector_norm(weight, norm_type, [1], keepdim=True)
+    counts = ops.bincount(cast_to(ops.reshape(indices, [-1]), _INT), rows)
+    is_taken = ops.expand_dims(ops.greater(counts, np.int64(0)), [1])
+    limit = number(max_norm, weight.dtype)
+    is_long = ops.logical_and(is_taken, ops.greater(norms, limit))
+    scale = limit / (norms + number(1e-7, weight.dtype))
+    return ops.where(is_long, weight * scale, weight)
+
+
 def read_where_indices(condition: Any) -> Any:
     rank = rank_of(condition)
     rows = ops.nonzero(condition if rank else ops.reshape(condition, [1]))
@@ -440,6 +454,7 @@ READ = torch_functions(
         "select_scatter": read_select_scatter,
         "slice_scatter": read_slice_scatter,
         "embedding": read_embedding,
+        "embedding_renorm": read_embedding_renorm,
         "where nonzero_numpy": read_where_indices,
     }
 )

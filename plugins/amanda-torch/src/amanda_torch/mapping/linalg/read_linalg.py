@@ -412,6 +412,19 @@ def read_nuclear_norm(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     return read_matrix_norm(x, "nuc", axes, keepdim)
 
 
+def read_frobenius_norm(x: Any, dim: Any, keepdim: bool = False) -> Any:
+    return vector_norm(x, 2.0, dim or None, keepdim=keepdim)
+
+
+def read_norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
+    """Norms over all axes but one; over all for -1."""
+    rank = rank_of(v)
+    if dim == -1:
+        return vector_norm(v, float(pow), None)
+    rest = [i for i in range(rank) if i != axis_of(dim, v)]
+    return vector_norm(v, float(pow), rest, keepdim=True)
+
+
 def read_condition(x: Any, p: Any = None) -> Any:
     if p in (None, 2, -2):
         s = ops.svd(x, full=False)[1]
@@ -465,6 +478,8 @@ READ = torch_functions(
         "linalg_matrix_norm linalg_matrix_norm.str_ord": read_matrix_norm,
         "linalg_norm linalg_norm.ord_str": read_norm,
         "nuclear_norm nuclear_norm.dim": read_nuclear_norm,
+        "frobenius_norm.dim": read_frobenius_norm,
+        "norm_except_dim": read_norm_except_dim,
         "linalg_cond linalg_cond.p_str": read_condition,
     }
 )

@@ -71,6 +71,19 @@ def read_convolution(x: Any, weight: Any, bias: Any, stride: Any, padding: Any,
     return read_conv(x, weight, bias, stride, padding, dilation, groups)
 
 
+def read_conv_of_kernel_size(
+    x: Any, weight: Any, kernel_size: Any, bias: Any = None, stride: Any = 1,
+    padding: Any = 0, dilation: Any = 1,
+) -> Any:  # fmt: skip
+    """A convolution by the name of its implementation; depthwise if the kernel has
+    one input channel of several."""
+    del kernel_size
+    axes = rank_of(weight) - 2
+    channels, own = x.type.shape.dims[-axes - 1], weight.type.shape.dims[1]
+    groups = integer(channels, "channels") // integer(own, "channels of the kernel")
+    return read_conv(x, weight, bias, stride, padding, dilation, groups)
+
+
 def read_im2col(x: Any, window: Any, dilation: Any, padding: Any, stride: Any) -> Any:
     def unfold(x: Any) -> Any:
         return ops.unfold(
@@ -107,6 +120,8 @@ READ = torch_functions(
         "conv_transpose1d conv_transpose2d.input conv_transpose3d.input":
             read_conv_transpose,
         "convolution _convolution": read_convolution,
+        "thnn_conv2d slow_conv3d slow_conv_dilated2d slow_conv_dilated3d "
+        "_conv_depthwise2d conv_depthwise3d": read_conv_of_kernel_size,
         "im2col": read_im2col,
         "col2im": read_col2im,
         "conv_tbc": read_conv_tbc,

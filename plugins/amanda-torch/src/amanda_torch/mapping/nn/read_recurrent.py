@@ -121,6 +121,22 @@ def _pack(y: Any, data: Any, starts: Any, sizes: Any, steps: Any, batch: Any) ->
     return ops.gather(flat, place, axis=0)
 
 
+def _cell(
+    op: Callable[..., Any], change: Callable[[Any], Any] = _as_it_is, **options: Any
+) -> Callable[..., Any]:
+    """One step of a layer: a sequence of length 1."""
+
+    def read(x: Any, hx: Any, *params: Any) -> Any:
+        states = list(hx) if isinstance(hx, list | tuple) else [hx]
+        row = [v for v in params if v is not None]
+        first = [ops.expand_dims(v, [0]) for v in (x, *states)]
+        _, *last = _layer(op, change, first[0], [row], first[1:], **options)
+        found = tuple(ops.squeeze(v, [0]) for v in last)
+        return found if len(found) > 1 else found[0]
+
+    return read
+
+
 _KINDS = {
     "lstm": _layers(ops.lstm),
     "gru": _layers(ops.gru, _reset_gates_second, reset_after=True),
@@ -131,4 +147,10 @@ _KINDS = {
 READ = torch_functions(
     {f"{name}.input": read for name, read in _KINDS.items()}
     | {f"{name}.data": _for_packed(read) for name, read in _KINDS.items()}
+    | {
+        "lstm_cell": _cell(ops.lstm),
+        "gru_cell": _cell(ops.gru, _reset_gates_second, reset_after=True),
+        "rnn_tanh_cell": _cell(ops.rnn),
+        "rnn_relu_cell": _cell(ops.rnn, activations=("relu",)),
+    }
 )

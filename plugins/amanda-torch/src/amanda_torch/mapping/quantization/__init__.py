@@ -1,1 +1,1 @@
-"""Quantization: the ops of `quantized_decomposed`."""
+"""Quantization: the ops of `quantized_decomposed`, and fake quantization."""

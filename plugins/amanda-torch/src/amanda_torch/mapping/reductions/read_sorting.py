@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from amanda.mapping import Decline
 from amanda_std import ops
 from amanda_std.mappings import cast_to, rank_of
 from amanda_torch.mapping.calls import torch_functions
 from amanda_torch.mapping.shape_arguments import axis_of, integer
-from amanda_torch.mapping.type_promotion import as_value, is_number, number, promote
+from amanda_torch.mapping.type_promotion import (
+    as_value,
+    is_number,
+    number,
+    result_type,
+)
 
 __all__ = ["READ"]
 
@@ -238,11 +242,10 @@ def read_searchsorted(
     side: str | None = None, sorter: Any = None,
 ) -> Any:  # fmt: skip
     rank = rank_of(sorted_sequence)
-    if is_number(x):
-        x = as_value(x, sorted_sequence.dtype)
     if sorter is not None:
         sorted_sequence = ops.gather_elements(sorted_sequence, sorter, axis=rank - 1)
-    row, x = promote(sorted_sequence, x)
+    dtype = result_type(sorted_sequence, x)
+    row, x = (as_value(v, dtype) for v in (sorted_sequence, x))
     shape = ops.shape_of(x)
     if rank == 1:
         x = ops.reshape(x, [-1])
@@ -284,19 +287,23 @@ def read_unique_consecutive(
     dim: int | None = None,
 ) -> Any:  # fmt: skip
     """The first element of each run, the run of each element, and their lengths."""
-    if dim is not None and rank_of(x) != 1:
-        raise Decline("unique_consecutive along an axis is not supported")
-    flat = ops.reshape(x, [-1])
-    before = ops.slice_(flat, [0], [-1], [0])
-    after = ops.slice_(flat, [1], [2**62], [0])
-    first = ops.concat(np.asarray([True]), ops.not_equal(before, after), axis=0)
-    values = ops.compress(flat, first, axis=0)
+    axis = 0 if dim is None else axis_of(dim, x)
+    row = ops.reshape(x, [-1]) if dim is None else x
+    before = ops.slice_(row, [0], [-1], [axis])
+    after = ops.slice_(row, [1], [2**62], [axis])
+    rest = [i for i in range(rank_of(row)) if i != axis]
+    differs = ops.not_equal(before, after)
+    differs = ops.any(differs, rest) if rest else differs
+    first = ops.concat(np.asarray([True]), differs, axis=0)
+    values = ops.compress(row, first, axis=axis)
     run = ops.cumulative_sum(ops.astype(first, dtype="int64"), 0) - np.int64(1)
     none = np.zeros(0, "int64")
-    inverse = ops.reshape(run, ops.shape_of(x)) if return_inverse else none
+    inverse: Any = none
+    if return_inverse:
+        inverse = ops.reshape(run, ops.shape_of(x)) if dim is None else run
     counts: Any = none
     if return_counts:
-        counts = ops.bincount(run, ops.size(values))
+        counts = ops.bincount(run, ops.dim(values, axis=axis))
     return values, inverse, counts
 
 
@@ -413,7 +420,7 @@ READ = torch_functions(
         "histc": read_histc,
         "bincount": read_bincount,
         "searchsorted.Tensor searchsorted.Scalar": read_searchsorted,
-        "bucketize.Tensor": read_bucketize,
+        "bucketize.Tensor bucketize.Scalar": read_bucketize,
         "_unique2": read_unique2,
         "unique_dim": read_unique_dim,
         "unique_consecutive": read_unique_consecutive,

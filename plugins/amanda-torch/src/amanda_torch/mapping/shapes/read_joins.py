@@ -218,6 +218,22 @@ def _pad_mode(mode: str) -> Any:
     return read
 
 
+def read_pad_sequence(xs: Sequence[Any], batch_first: bool = False,
+                      padding_value: float = 0.0,
+                      padding_side: str = "right") -> Any:  # fmt: skip
+    """Sequences of unlike lengths as one tensor."""
+    lengths = [dims_of(x)[0] for x in xs]
+    longest = reduce(larger, lengths)
+    rows = []
+    for x, length in zip(xs, lengths, strict=True):
+        ends = (0, longest - length)
+        first = ends if padding_side == "right" else ends[::-1]
+        pairs = [*first, *([0, 0] * (rank_of(x) - 1))]
+        sizes = ops.reshape(shape_argument(pairs), [-1, 2])
+        rows.append(ops.pad(x, sizes, number(padding_value, x.dtype)))
+    return ops.stack(*rows, axis=0 if batch_first else 1)
+
+
 READ = torch_functions(
     {
         "cat concat concatenate": concat,
@@ -240,6 +256,7 @@ READ = torch_functions(
         "cartesian_prod": read_cartesian_product,
         "combinations": read_combinations,
         "block_diag": read_block_diagonal,
+        "pad_sequence": read_pad_sequence,
         "constant_pad_nd": pad,
         "pad": read_pad,
         "reflection_pad1d reflection_pad2d reflection_pad3d": _pad_mode("reflect"),

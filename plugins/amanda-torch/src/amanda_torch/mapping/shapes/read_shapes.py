@@ -194,6 +194,12 @@ def read_repeat_interleave(x: Any, repeats: Any, dim: int | None = None, *,
     return ops.repeat(x, ops.reshape(scalar(repeats), [-1]), axis=axis)
 
 
+def read_repeated_indices(repeats: Any, *, output_size: Any = None) -> Any:
+    """Each index as often as its item says."""
+    del output_size
+    return ops.repeat(ops.arange(0, ops.size(repeats)), repeats, axis=0)
+
+
 def read_sym_size(x: Any, dim: int) -> Any:
     return ops.dim(x, axis=axis_of(dim, x))
 
@@ -406,6 +412,7 @@ READ = torch_functions(
         "tile": read_tile,
         "repeat_interleave.self_int repeat_interleave.self_Tensor":
             read_repeat_interleave,
+        "repeat_interleave.Tensor": read_repeated_indices,
         "sym_size.int": read_sym_size,
         "sym_numel": read_numel,
         "atleast_1d": read_at_least(1),

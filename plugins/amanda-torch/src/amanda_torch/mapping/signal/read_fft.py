@@ -145,6 +145,21 @@ def read_stft(x: Any, n_fft: int, hop_length: int | None = None,
     return y if return_complex else ops.as_pairs(y)
 
 
+def read_centered_stft(
+    x: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+    window: Any = None, center: bool = True, pad_mode: str = "reflect",
+    normalized: bool = False, onesided: bool | None = None,
+    return_complex: bool | None = None, align_to_window: bool | None = None,
+) -> Any:  # fmt: skip
+    """`stft.center`: padded, so that frame t is centered at t times the hop."""
+    if center:
+        ends = [[0, 0]] * (rank_of(x) - 1) + [[n_fft // 2, n_fft // 2]]
+        mode = {"replicate": "edge", "circular": "wrap"}.get(pad_mode, pad_mode)
+        x = ops.pad(x, ends, mode=mode)
+    return read_stft(x, n_fft, hop_length, win_length, window, normalized, onesided,
+                     return_complex, align_to_window)  # fmt: skip
+
+
 def read_istft(
     x: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Any = None, center: bool = True, normalized: bool = False,
@@ -197,6 +212,7 @@ READ = torch_functions(
         "fft_fftfreq": read_frequencies,
         "fft_rfftfreq": read_real_frequencies,
         "stft": read_stft,
+        "stft.center": read_centered_stft,
         "istft": read_istft,
     }
 )

@@ -212,6 +212,25 @@ def _names(*names: str) -> str:
     return " ".join(f"{n} special_{n}" for n in names)
 
 
+_POLYNOMIALS: dict[str, Any] = {
+    **{f"chebyshev_polynomial_{kind}": _polynomial(first, _by_two_x)
+       for kind, first in _CHEBYSHEV.items()},
+    **{f"shifted_chebyshev_polynomial_{kind}":
+       _polynomial(first, _by_two_x, _less_one)
+       for kind, first in _CHEBYSHEV.items()},
+    "hermite_polynomial_h": _polynomial(_double, _hermite_step),
+    "hermite_polynomial_he": _polynomial(_identity, _probabilist_step),
+    "laguerre_polynomial_l":
+        _polynomial(lambda x: number(1, x.dtype) - x, _laguerre_step),
+    "legendre_polynomial_p": _polynomial(_identity, _legendre_step),
+}  # fmt: skip
+
+
+def _with_scalars(name: str) -> str:
+    """An op with the overloads where one argument is a number."""
+    return f"{name} {name}.n_scalar {name}.x_scalar"
+
+
 _FLOAT_FUNCTIONS: dict[str, Any] = {
     _names("erf"): ops.erf,
     _names("erfc"): ops.erfc,
@@ -248,15 +267,7 @@ READ = torch_functions(
         "special_airy_ai": read_airy,
         "special_entr": read_entropy,
         "special_spherical_bessel_j0": read_spherical_j0,
-        **{f"special_chebyshev_polynomial_{kind}": _polynomial(first, _by_two_x)
-           for kind, first in _CHEBYSHEV.items()},
-        **{f"special_shifted_chebyshev_polynomial_{kind}":
-           _polynomial(first, _by_two_x, _less_one)
-           for kind, first in _CHEBYSHEV.items()},
-        "special_hermite_polynomial_h": _polynomial(_double, _hermite_step),
-        "special_hermite_polynomial_he": _polynomial(_identity, _probabilist_step),
-        "special_laguerre_polynomial_l":
-            _polynomial(lambda x: number(1, x.dtype) - x, _laguerre_step),
-        "special_legendre_polynomial_p": _polynomial(_identity, _legendre_step),
+        **{_with_scalars(f"special_{name}"): rule
+           for name, rule in _POLYNOMIALS.items()},
     }
 )  # fmt: skip
