@@ -130,7 +130,7 @@ def _cell(
         states = list(hx) if isinstance(hx, list | tuple) else [hx]
         row = [v for v in params if v is not None]
         first = [ops.expand_dims(v, [0]) for v in (x, *states)]
-        _, *last = _layer(op, change, first[0], [row], first[1:], **options)
+        _, *last = _layer(op, change, first[0], None, [row], first[1:], **options)
         found = tuple(ops.squeeze(v, [0]) for v in last)
         return found if len(found) > 1 else found[0]
 
