@@ -8,8 +8,8 @@ import pytest
 import amanda
 from amanda.mapping import Decline
 from amanda.types import parse_type
-from amanda_std import trace
-from amanda_std.mappings import COMPUTED_AXES, INT64_DEFINITIONS
+from amanda_std import ops, trace
+from amanda_std.mappings import COMPUTED_ARGUMENTS, INT64_DEFINITIONS
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2, 3, 4)).astype("float32")
@@ -31,7 +31,7 @@ def run(function, x, *others):
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "all", "any", "mean"])
 def test_reductions_over_computed_axes(name, keepdims):
     x = X > 0 if name in ("all", "any") else X
-    define = COMPUTED_AXES[name]
+    define = COMPUTED_ARGUMENTS[name]
     for axes in ([1], [0, -1], [2, 1, 0]):
         found = run(lambda x, a: define(x, a, keepdims=keepdims), x, np.array(axes))
         expected = getattr(np, name)(x, axis=tuple(axes), keepdims=keepdims)
@@ -41,7 +41,7 @@ def test_reductions_over_computed_axes(name, keepdims):
 
 @pytest.mark.parametrize("keepdims", [False, True])
 def test_logarithms_of_sums_over_computed_axes(keepdims):
-    define = COMPUTED_AXES["logsumexp"]
+    define = COMPUTED_ARGUMENTS["logsumexp"]
     found = run(lambda x, a: define(x, a, keepdims=keepdims), X + 300, np.array([2, 0]))
     expected = np.log(np.exp(X).sum((0, 2), keepdims=keepdims)) + 300
     np.testing.assert_allclose(found, expected, rtol=1e-6)
@@ -49,17 +49,17 @@ def test_logarithms_of_sums_over_computed_axes(keepdims):
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_cumulative_sums_along_computed_axes(axis):
-    found = run(COMPUTED_AXES["cumulative_sum"], X, np.array([axis]))
+    found = run(COMPUTED_ARGUMENTS["cumulative_sum"], X, np.array([axis]))
     np.testing.assert_allclose(found, np.cumsum(X, axis), rtol=1e-5)
 
 
 def test_shapes_of_computed_axes():
     for axes in ([0], [-1, 1], [2, 0]):
-        found = run(COMPUTED_AXES["expand_dims"], X, np.array(axes))
+        found = run(COMPUTED_ARGUMENTS["expand_dims"], X, np.array(axes))
         np.testing.assert_array_equal(found, np.expand_dims(X, axes))
     for axes in ([0], [-1], [-3, 2]):
         x = X[:1, :, :1]
-        found = run(COMPUTED_AXES["squeeze"], x, np.array(axes))
+        found = run(COMPUTED_ARGUMENTS["squeeze"], x, np.array(axes))
         np.testing.assert_array_equal(found, np.squeeze(x, tuple(axes)))
 
 
@@ -76,8 +76,55 @@ def test_slices_along_computed_axes(starts, stops, axes, steps):
     place = [slice(None)] * 3
     for start, stop, axis, step in zip(starts, stops, axes, steps, strict=True):
         place[axis] = slice(start, None if stop == -100 else stop, step)
-    found = run(COMPUTED_AXES["slice"], x, *map(np.array, (starts, stops, axes, steps)))
+    found = run(
+        COMPUTED_ARGUMENTS["slice"], x, *map(np.array, (starts, stops, axes, steps))
+    )
     np.testing.assert_array_equal(found, x[tuple(place)])
+
+
+@pytest.mark.parametrize("k", [-2, 0, 1, 5])
+def test_computed_diagonals(k):
+    for name, function in (("tril", np.tril), ("triu", np.triu)):
+        found = run(COMPUTED_ARGUMENTS[name], X, np.array(k))
+        np.testing.assert_array_equal(found, function(X, k))
+    define = COMPUTED_ARGUMENTS["eye"]
+    dtype = amanda.DType("float32")
+    found = run(
+        lambda x, n: define(n, ops.dim(x, axis=0), k=k, dtype=dtype), X, np.array(3)
+    )
+    np.testing.assert_array_equal(found, np.eye(3, 2, k))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap", "symmetric"])
+def test_padding_by_computed_sizes(mode):
+    x = RNG.normal(size=(4, 5))
+    define = COMPUTED_ARGUMENTS["pad"]
+    for pads in ([[1, 2], [0, 3]], [[3, 0], [2, 2]], [[-1, 2], [1, -2]]):
+        found = run(lambda x, p: define(x, p, mode=mode), x, np.array(pads))
+        inner = x[max(-pads[0][0], 0) :, : 5 - max(-pads[1][1], 0)]
+        widths = np.maximum(pads, 0)
+        np.testing.assert_array_equal(found, np.pad(inner, widths, mode=mode))
+
+
+def test_padding_with_a_computed_value_and_computed_axes():
+    define = COMPUTED_ARGUMENTS["pad"]
+    found = run(lambda x, v: define(x, [[1, 0], [0, 2]], v, [0, 2]), X, np.float32(7))
+    expected = np.pad(X, [(1, 0), (0, 0), (0, 2)], constant_values=7)
+    np.testing.assert_array_equal(found, expected)
+    pads, axes = np.array([[1, 0], [0, 2]]), np.array([0, -1])
+    found = run(lambda x, p, a: define(x, p, None, a), X, pads, axes)
+    np.testing.assert_array_equal(found, np.pad(X, [(1, 0), (0, 0), (0, 2)]))
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, -2])
+def test_transforms_along_computed_axes(axis, inverse):
+    x = RNG.normal(size=(3, 4, 2))
+    define = COMPUTED_ARGUMENTS["dft"]
+    found = run(lambda x, a: define(x, None, a, inverse=inverse), x, np.array(axis))
+    numbers, at = x[..., 0] + 1j * x[..., 1], range(2)[axis % 3]
+    expected = (np.fft.ifft if inverse else np.fft.fft)(numbers, axis=at)
+    np.testing.assert_allclose(found, np.stack([expected.real, expected.imag], -1))
 
 
 BINARY = {
@@ -120,6 +167,6 @@ def test_orders_of_unsigned_integers(dtype):
 
 def test_definitions_decline_what_a_target_has():
     with pytest.raises(Decline):
-        run(lambda x: COMPUTED_AXES["sum"](x, [0]), X)
+        run(lambda x: COMPUTED_ARGUMENTS["sum"](x, [0]), X)
     with pytest.raises(Decline):
         run(INT64_DEFINITIONS["add"], X, X)

@@ -48,6 +48,15 @@ def test_cases(programs):
     )
 
 
+def test_round_trips(programs):
+    """Mapped to PyTorch again, written, loaded and run by it."""
+    chosen = list(cases(["static"]))[::3]
+    outcomes = [run_case(*each, "torch-export") for each in chosen]
+    failed = {o.case: o.why for o in outcomes if o.status != "pass"}
+    assert failed == {}
+    assert len(outcomes) >= 10
+
+
 def test_command(programs, capsys):
     arguments = ["--kind", "static", "--every", "9", "--json", "--seconds", "30"]
     run_command_line(["scoreboard", "torch", *arguments])

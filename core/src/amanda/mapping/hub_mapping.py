@@ -186,7 +186,7 @@ class HubMapping(RuleMapping):
         hub: Any = host_in_use().namespace(self.hub)
 
         def supports(op: Op) -> bool:
-            if op.type in refused or op.type in self.definitions:
+            if op.type in refused:
                 return False
             return not hub.is_composite(op.type) or is_matched(op)
 
@@ -211,7 +211,7 @@ class HubMapping(RuleMapping):
             if row[-1] != after
         )
         rest = {k: v for k, v in self.definitions.items() if k not in refused}
-        lower(copy, supports, {**self.fallback_definitions, **rest})
+        lower(copy, supports, self.fallback_definitions, first=rest)
         return copy, changed
 
     # -- programs --------------------------------------------------------------------

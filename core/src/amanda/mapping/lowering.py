@@ -112,19 +112,21 @@ def lower(
     supports: Supports,
     overrides: Overrides | None = None,
     *,
+    first: Overrides | None = None,
     keep: Collection[Op] = (),
     known: Mapping[str, Definitions] | None = None,
 ) -> list[Unlowered]:
     """Replace ops that are not supported by their definitions, in place.
 
     Supported ops stay whole. `overrides` are the target's own definitions, of
-    primitives too; they come before those of the namespace. Ops that are neither
+    primitives too; they come before those of the namespace, and those of `first` even
+    before it is asked whether an op is supported. Ops that are neither
     supported nor replaceable stay, and are returned with the reason, as do those of
     `keep`. Constants, nested graphs and ops of namespaces without definitions are
     ignored. Definitions need types: infer them first. `known` has namespace objects by
     name; others are those of the host in use.
     """
-    lowering = _Lowering(supports, overrides or {}, known or {})
+    lowering = _Lowering(supports, overrides or {}, first or {}, known or {})
     for part in graph.graphs():
         for op in list(part):
             if op not in keep:
@@ -168,10 +170,12 @@ class _Lowering:
         self,
         supports: Supports,
         overrides: Overrides,
+        first: Overrides,
         known: Mapping[str, Definitions],
     ) -> None:
         self.supports = supports
         self.overrides = overrides
+        self.first = first
         self.unlowered: list[Unlowered] = []
         self._spaces: dict[str | None, Definitions | None] = dict(known.items())
 
@@ -181,6 +185,10 @@ class _Lowering:
             op = waiting.pop()
             space = None if isinstance(op, Graph) else self._definitions(op.namespace)
             if space is None or op.type not in space:
+                continue
+            made = self._expand_first(space, op)
+            if made is not None:
+                waiting += reversed(made)
                 continue
             answer = self.supports(op)
             if answer is True:
@@ -197,6 +205,16 @@ class _Lowering:
             except AmandaError as error:
                 error.who = error.who or op.label
                 raise
+
+    def _expand_first(self, space: Definitions, op: Op) -> Sequence[Op] | None:
+        """The ops of a definition that comes first; None if there is none that fits."""
+        definition = self.first.get(op.type or "")
+        if definition is None:
+            return None
+        try:
+            return space.expand(op, definition)
+        except (Undecided, Decline):
+            return None
 
     def _definitions(self, namespace: str | None) -> Definitions | None:
         if namespace not in self._spaces:

@@ -19,7 +19,7 @@ from amanda_std.engine.arrays import array_type
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.samples import Sample, difference
 from amanda_std.engine.values import Value, tracing
-from amanda_std.hub.computed_axes import COMPUTED_AXES
+from amanda_std.hub.computed_arguments import COMPUTED_ARGUMENTS
 from amanda_std.hub.dim_values import dims_as_vector
 from amanda_std.hub.loop_definitions import loop_as_while, scan_as_while
 from amanda_std.hub.lowering import lower
@@ -52,7 +52,7 @@ from amanda_std.ops.tensor.saturating_cast import finite_limits as finite_limits
 from amanda_std.passes.infer import infer
 
 __all__ = [
-    "COMPUTED_AXES",
+    "COMPUTED_ARGUMENTS",
     "INT64_DEFINITIONS",
     "REQUIRED",
     "STD_SIDE",

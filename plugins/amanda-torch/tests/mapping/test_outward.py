@@ -123,6 +123,14 @@ def test_first_samples_of_all_ops(tmp_path):
     assert counts["passed"] > 350
 
 
+@pytest.mark.scale
+@pytest.mark.parametrize("part", range(4))
+def test_all_samples_of_all_ops(part, tmp_path):
+    counts, failures = outcomes(list(OPS)[part::4], None, tmp_path / "op.pt2")
+    assert failures == []
+    assert counts["passed"] > 500
+
+
 @pytest.mark.parametrize("dtype", ["uint16", "uint32"])
 def test_extrema_of_unsigned_integers(dtype, tmp_path):
     """PyTorch has no kernels of `maximum` and `minimum` for them."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from amanda.errors import BackendError
 from amanda.graph import CORE, Graph, Op
-from amanda.types import DType
+from amanda.types import DType, OpaqueType, TensorType, VoidType
 from amanda_torch.codes import DTYPES
 
 if TYPE_CHECKING:
@@ -66,13 +66,20 @@ class ExportBackend:
 
         if options:
             raise BackendError(f"backend {self.name!r} has no option {min(options)!r}")
-        for port in graph.parameters:
-            dtype = getattr(port.type, "dtype", None)
-            if isinstance(dtype, DType) and dtype not in DTYPES.codes:
-                raise BackendError(
-                    f"PyTorch has no element type {dtype}", who=port.name or "an input"
-                )
+        for port in (*graph.parameters, *graph.outputs):
+            _expect_tensor(port)
         return ProgramExecutable(graph, find_device(device))
+
+
+def _expect_tensor(port: Any) -> None:
+    """Raise BackendError for an input or result of a type that PyTorch lacks."""
+    dtype = getattr(port.type, "dtype", None)
+    is_known = isinstance(port.type, TensorType | OpaqueType | VoidType | None)
+    if not is_known or (isinstance(dtype, DType) and dtype not in DTYPES.codes):
+        raise BackendError(
+            f"PyTorch has no values of type {port.type if not is_known else dtype}",
+            who=port.name or "an input or a result",
+        )
 
 
 def _is_registered(type: str) -> bool:

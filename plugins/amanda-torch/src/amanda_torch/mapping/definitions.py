@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from amanda.mapping import Decline
+from amanda_std import ops
 from amanda_std.mappings import (
-    COMPUTED_AXES,
+    COMPUTED_ARGUMENTS,
     INT64_DEFINITIONS,
     float32_definition,
     loop_as_while,
@@ -26,10 +27,21 @@ _WITHOUT_NARROW_KERNELS = (
 )  # fmt: skip
 """Ops that PyTorch computes in float32 and float64, but not in narrower floats."""
 
+
+def _complex_pad(x: Any, pads: Any, value: Any = None, *more: Any, **attrs: Any) -> Any:
+    """Padding of complex numbers, which PyTorch lacks, by that of their parts."""
+    if x.dtype.kind != "complex":
+        raise Decline("the target has the op")
+    values = (None, None) if value is None else (ops.real(value), ops.imag(value))
+    parts = zip((ops.real(x), ops.imag(x)), values, strict=True)
+    return ops.complex(*(ops.pad(y, pads, v, *more, **attrs) for y, v in parts))
+
+
 _TABLES: tuple[dict[str, Callable[..., Any]], ...] = (
     {name: float32_definition(name) for name in _WITHOUT_NARROW_KERNELS},
     INT64_DEFINITIONS,
-    COMPUTED_AXES,
+    {"pad": _complex_pad},
+    COMPUTED_ARGUMENTS,
     {
         "loop": loop_as_while,
         "philox4x32": philox_by_arithmetic,

@@ -243,6 +243,8 @@ class _DimNames:
 
     def __init__(self, graph: Graph) -> None:
         self._known: dict[Sym, Sym] = {}
+        self._expressions: dict[Any, Sym] = {}
+        self._bound = set(_bound_symbols(graph))
         self._used = {
             symbol.name
             for part in graph.graphs()
@@ -257,23 +259,52 @@ class _DimNames:
         """A type whose symbols all have names."""
         if not isinstance(type, TensorType) or not type.shape.has_rank:
             return type
-        dims = [*type.shape.dims, *(type.elements or ())]
-        for symbol in {s for d in dims if isinstance(d, Sym) for s in d.free}:
-            if symbol.is_anonymous and symbol not in self._known:
-                numbered = (f"{letter}{i}" for i in itertools.count())
-                name = next(n for n in numbered if n not in self._used)
-                self._used.add(name)
-                self._known[symbol] = Sym.named(name)
         content = type.value
         if not type.shape.rank and isinstance(content, Sym):
-            content = content.substitute(self._known)
+            content = self._name_symbols(content, letter)
         elif any(isinstance(d, Sym) for d in type.elements or ()):
             content = None
         shape = [
-            d.substitute(self._known) if isinstance(d, Sym) else d
+            self._name_symbols(d, letter) if isinstance(d, Sym) else d
             for d in type.shape.dims
         ]
         return TensorType(type.dtype, shape, type.axes, content)
+
+    def _name_symbols(self, dim: Sym, letter: str) -> int | Sym:
+        """A dim whose symbols have names; a new symbol for an expression of symbols
+        that no value is the size of: PyTorch binds each to one."""
+        if not all(symbol in self._bound for symbol in dim.free):
+            return self._expressions.setdefault(dim.key, self._new_symbol(letter))
+        for symbol in dim.free:
+            if symbol.is_anonymous and symbol not in self._known:
+                self._known[symbol] = self._new_symbol(letter)
+        return dim.substitute(self._known)
+
+    def _new_symbol(self, letter: str) -> Sym:
+        numbered = (f"{letter}{i}" for i in itertools.count())
+        name = next(n for n in numbered if n not in self._used)
+        self._used.add(name)
+        return Sym.named(name)
+
+
+def _bound_symbols(graph: Graph) -> Iterator[Sym]:
+    """The symbols of inputs, and those that are a whole dim or a number."""
+    for parameter in graph.parameters:
+        for dim in _dims(parameter.type):
+            yield from dim.free
+    for part in graph.graphs():
+        for port in (*part.parameters, *(p for op in part for p in op.outputs)):
+            yield from (
+                d for d in _dims(port.type) if d.is_anonymous or d.name is not None
+            )
+
+
+def _dims(type: Type | None) -> Iterator[Sym]:
+    """The symbolic dims of a value, and the number that it is."""
+    if not isinstance(type, TensorType) or not type.shape.has_rank:
+        return
+    content = [] if type.shape.rank else [type.value]
+    yield from (d for d in (*type.shape.dims, *content) if isinstance(d, Sym))
 
 
 def _add_hints(graph: Graph) -> None:

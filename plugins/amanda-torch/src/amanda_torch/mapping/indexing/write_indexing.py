@@ -8,6 +8,7 @@ import numpy as np
 
 from amanda.graph import OutputPort
 from amanda.mapping import Decline
+from amanda.types import TensorType
 from amanda_std.mappings import rank_of, static_value
 from amanda_torch.mapping.written_arguments import (
     INT,
@@ -27,7 +28,9 @@ def _as_positions(o: Any, indices: Any) -> Any:
     """Indices of a type with which PyTorch indexes."""
     if str(dtype_of(indices)) in ("int32", "int64"):
         return indices
-    return write_call(o, "to.dtype", indices, dtype=INT)
+    cast = write_call(o, "to.dtype", indices, dtype=INT)
+    cast.type = TensorType(INT, dims_of(indices))
+    return cast
 
 
 def write_gather(o: Any, x: Any, indices: Any, axis: Any = 0) -> Any:
@@ -52,7 +55,12 @@ def _columns(o: Any, indices: Any) -> list[Any]:
     if not isinstance(count, int):
         raise Decline("the number of coordinates is known at run time only")
     places = _as_positions(o, indices)
-    return [write_call(o, "select.int", places, dim=-1, index=i) for i in range(count)]
+    columns = [
+        write_call(o, "select.int", places, dim=-1, index=i) for i in range(count)
+    ]
+    for column in columns:
+        column.type = TensorType(dtype_of(places), dims_of(indices)[:-1])
+    return columns
 
 
 def write_gather_nd(o: Any, x: Any, indices: Any, *, batch_dims: int = 0) -> Any:

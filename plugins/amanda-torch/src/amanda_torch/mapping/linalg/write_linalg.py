@@ -64,8 +64,11 @@ def _scaled_rows(o: Any, x: Any, signs: Any) -> Any:
     return write_call(o, "mul.Tensor", x, write_call(o, "unsqueeze", signs, dim=-1))
 
 
-def _column_signs(o: Any, x: Any, dtype: Any) -> Any:
-    """The sign of the element of largest magnitude in each column."""
+def _column_signs(o: Any, x: Any, rows: Any, dtype: Any) -> Any:
+    """The sign of the element of largest magnitude in each of the columns of x, which
+    has `rows` rows."""
+    if isinstance(rows, int) and not rows:
+        return _signs(o, write_call(o, "sum.dim_IntList", x, dim=[-2]), dtype)
     size = write_call(o, "abs", x)
     at = write_call(o, "argmax", size, dim=-2, keepdim=True)
     found = write_call(o, "gather", x, at, dim=-2)
@@ -85,7 +88,7 @@ def write_qr(o: Any, x: Any, *, full: bool) -> Any:
 
 def write_eigh(o: Any, x: Any) -> Any:
     values, vectors = write_call(o, "linalg_eigh", x)
-    signs = _column_signs(o, vectors, dtype_of(x))
+    signs = _column_signs(o, vectors, dims_of(x)[-2], dtype_of(x))
     return values, _scaled_columns(o, vectors, signs)
 
 
@@ -94,7 +97,7 @@ def write_svd(o: Any, x: Any, *, full: bool) -> Any:
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise Decline("the size of a matrix is known at run time only")
     u, s, vh = write_call(o, "linalg_svd", x, full_matrices=full)
-    signs = _column_signs(o, u, dtype_of(x))
+    signs = _column_signs(o, u, rows, dtype_of(x))
     least = min(rows, columns)
     first = signs
     if full and rows > least:

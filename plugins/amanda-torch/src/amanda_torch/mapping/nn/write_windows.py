@@ -24,6 +24,7 @@ from amanda_torch.mapping.written_arguments import (
     dtype_of,
     write_call,
     write_constant,
+    write_size,
 )
 
 __all__ = ["WRITE"]
@@ -98,14 +99,24 @@ def write_conv_transpose(
     )
     s, d = per_axis(strides, axes), per_axis(dilations, axes)
     crops = [(-a, r - c) for _, _, _, (a, c), _, r in rows]
-    same = all(low == high <= 0 for low, high in crops)
-    pads = [-low for low, _ in crops] if same else [0] * axes
-    name = "conv_transpose1d" if axes == 1 else f"conv_transpose{axes}d.input"
-    y = write_call(o, name, x, w, b, stride=list(s), padding=pads, groups=groups,
-                   dilation=list(d))  # fmt: skip
-    return (
-        y if same else pad_axes(o, _with_element_type(y, x), [(0, 0), (0, 0), *crops])
+    more = [high - low for low, high in crops]
+    limits = [max(pair) for pair in zip(s, d, strict=True)]
+    is_plain = all(low <= 0 for low, _ in crops) and all(
+        0 <= extra < limit for extra, limit in zip(more, limits, strict=True)
     )
+    name = "conv_transpose1d" if axes == 1 else f"conv_transpose{axes}d.input"
+    if is_plain:
+        return write_call(
+            o, name, x, w, b, stride=list(s), padding=[-low for low, _ in crops],
+            output_padding=more, groups=groups, dilation=list(d),
+        )  # fmt: skip
+    y = write_call(o, name, x, w, None, stride=list(s), padding=[0] * axes,
+                   groups=groups, dilation=list(d))  # fmt: skip
+    y = pad_axes(o, _with_element_type(y, x), [(0, 0), (0, 0), *crops])
+    if b is None:
+        return y
+    shape = [-1] + [1] * axes
+    return write_call(o, "add.Tensor", y, write_call(o, "reshape", b, shape=shape))
 
 
 def _with_element_type(y: Any, like: Any) -> Any:
@@ -161,41 +172,54 @@ def write_avg_pool(
 ) -> Any:  # fmt: skip
     axes = _expect_floats(x, layout)
     s, d = per_axis(strides, axes), per_axis(dilations, axes)
-    if set(d) != {1}:
-        raise Decline("PyTorch averages no dilated windows")
     pads = _pads(padding, x, window, s, d)
-    is_plain = all(a == b and 0 <= 2 * a <= k
+    is_plain = set(d) == {1} and all(a == b and 0 <= 2 * a <= k
                    for (a, b), k in zip(pads, window, strict=True))  # fmt: skip
     if is_plain and not (ceil and any(a for a, _ in pads)):
         return write_call(
             o, f"avg_pool{axes}d", x, kernel_size=list(window), stride=list(s),
             padding=[a for a, _ in pads], ceil_mode=ceil, count_include_pad=count_pads,
         )  # fmt: skip
-    return _weighted_average(o, x, window, s, pads, ceil, count_pads)
+    return _weighted_average(o, x, window, s, d, pads, ceil, count_pads)
 
 
 def _weighted_average(
-    o: Any, x: Any, window: Any, s: Any, pads: Any, ceil: bool, count_pads: bool
+    o: Any, x: Any, window: Any, s: Any, d: Any, pads: Any, ceil: bool, count_pads: bool
 ) -> Any:
-    """Averages of windows at unequal pads: of all elements, times their number over
-    that of those that count."""
+    """Averages of windows at unequal pads, or dilated: of all elements, times their
+    number over that of those that count."""
     sizes = dims_of(x)[2:]
     if not all(isinstance(n, int) for n in sizes):
         raise Decline("unequal padding of sizes known at run time only")
-    ones = (1,) * len(window)
-    counts = pooled_sizes(sizes, window, s, pads, ones, ceil)
+    counts = pooled_sizes(sizes, window, s, pads, d, ceil)
     factor: Any = np.ones(())
     wide = []
-    for n, k, step, (a, b), count in zip(sizes, window, s, pads, counts, strict=True):
-        at = np.arange(count)[:, None] * step + np.arange(k)[None, :] - a
+    rows = zip(sizes, window, s, d, pads, counts, strict=True)
+    for n, k, step, apart, (a, b), count in rows:
+        at = np.arange(count)[:, None] * step + np.arange(k)[None, :] * apart - a
         low, high = (-a, n + b) if count_pads else (0, n)
         factor = factor[..., None] * ((at >= low) & (at < high)).sum(1)
-        wide.append((a, (count - 1) * step + k - n - a))
+        wide.append((a, (count - 1) * step + (k - 1) * apart + 1 - n - a))
     padded = pad_axes(o, x, [(0, 0), (0, 0), *wide])
-    y = write_call(o, f"avg_pool{len(window)}d", padded, kernel_size=list(window),
-                   stride=list(s))  # fmt: skip
+    y = _average(o, padded, window, s, d, dtype_of(x))
     scale = (prod(window) / factor).astype(dtype_of(x).numpy)
     return write_call(o, "mul.Tensor", y, write_constant(o, scale))
+
+
+def _average(o: Any, x: Any, window: Any, s: Any, d: Any, dtype: Any) -> Any:
+    """Averages of windows; of dilated ones by a convolution of each channel."""
+    axes = len(window)
+    if set(d) == {1}:
+        return write_call(o, f"avg_pool{axes}d", x, kernel_size=list(window),
+                          stride=list(s))  # fmt: skip
+    weight = np.full((1, 1, *window), 1 / prod(window)).astype(dtype.numpy)
+    channels = write_call(o, "unsqueeze", x, dim=2)
+    flat = write_call(o, "flatten.using_ints", channels, start_dim=0, end_dim=1)
+    y = write_call(o, f"conv{axes}d", flat, write_constant(o, weight), None,
+                   stride=list(s), dilation=list(d))  # fmt: skip
+    y = write_call(o, "squeeze.dim", y, dim=1)
+    batch, count = (write_size(o, n) for n in dims_of(o.source.inputs[0])[:2])
+    return write_call(o, "unflatten.int", y, dim=0, sizes=[batch, count])
 
 
 def _global_pool(name: str) -> Callable[..., Any]:

@@ -11,10 +11,13 @@ from amanda.mapping import Decline
 from amanda.types import DType
 from amanda_std.mappings import rank_of
 from amanda_torch.mapping.written_arguments import (
+    INT,
     dims_of,
     dtype_of,
     required_static,
+    result_dims,
     write_call,
+    write_size,
     write_sizes,
 )
 
@@ -45,11 +48,26 @@ def _extremum(name: str) -> Callable[..., Any]:
     reduce = _reduction(name)
 
     def write(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
-        if any(isinstance(n, int) and not n for n in dims_of(x)):
-            raise Decline("an extremum of no elements")
+        if any(_is_zero(dims_of(x)[axis]) for axis in _axes(x, axes)):
+            sizes = [write_size(o, n) for n in result_dims(o)]
+            return write_call(o, "full", size=sizes, fill_value=_limit(x, name),
+                              dtype=dtype_of(x))  # fmt: skip
         return reduce(o, x, axes, keepdims=keepdims)
 
     return write
+
+
+def _is_zero(dim: Any) -> bool:
+    return isinstance(dim, int) and dim == 0
+
+
+def _limit(x: Any, name: str) -> Any:
+    """The extremum of no elements, as the hub has it."""
+    dtype = dtype_of(x)
+    if dtype.kind == "float":
+        return -np.inf if name == "amax" else np.inf
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min if name == "amax" else limits.max)
 
 
 def write_prod(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
@@ -66,9 +84,12 @@ def _position(name: str) -> Callable[..., Any]:
         at = int(np.ravel(required_static(axis, "the axis"))[0])
         if dtype_of(x).kind == "bool":
             x = write_call(o, "to.dtype", x, dtype=DType("uint8"))
+        size = dims_of(x)[at]
+        if _is_zero(size):
+            sizes = [write_size(o, n) for n in result_dims(o)]
+            return write_call(o, "full", size=sizes, fill_value=0, dtype=INT)
         if not last:
             return write_call(o, name, x, dim=at, keepdim=keepdims)
-        size = dims_of(x)[at]
         if not isinstance(size, int):
             raise Decline("the last extremum along an axis of unknown length")
         turned = write_call(o, "flip", x, dims=[at])
@@ -159,9 +180,8 @@ def write_searchsorted(o: Any, x: Any, values: Any, *, right: bool = False) -> A
 
 def write_unique(o: Any, x: Any, *, axis: int | None = None,
                  sorted: bool = True) -> Any:  # fmt: skip
-    """Of sorted elements; the first place of each by the smallest position."""
-    if not sorted:
-        raise Decline("PyTorch has unique elements in order only")
+    """Of sorted elements; the first place of each by the smallest position, which is
+    also the order of elements that are not sorted."""
     if axis is None:
         x, axis = write_call(o, "reshape", x, shape=[-1]), 0
     values, inverse, counts = write_call(
@@ -173,7 +193,15 @@ def write_unique(o: Any, x: Any, *, axis: int | None = None,
     far = write_call(o, "full_like", counts, fill_value=2**62)
     first = write_call(o, "scatter_reduce.two", far, inverse, places, dim=0,
                        reduce="amin")  # fmt: skip
-    return values, first, inverse, counts
+    if sorted:
+        return values, first, inverse, counts
+    order = write_call(o, "argsort", first, dim=0)
+    values = write_call(o, "index_select", values, order, dim=axis)
+    first, counts = (
+        write_call(o, "index_select", y, order, dim=0) for y in (first, counts)
+    )
+    place = write_call(o, "argsort", order, dim=0)
+    return values, first, write_call(o, "take", place, inverse), counts
 
 
 def write_nonzero(o: Any, x: Any) -> Any:

@@ -67,8 +67,30 @@ def write_reshape(o: Any, x: Any, shape: Any, *, copy_zero: bool = False) -> Any
     known, dims = static_value(shape), result_dims(o)
     if known is not None and not (copy_zero and 0 in known):
         return write_call(o, "reshape", x, shape=known)
-    copied = [write_size(o, dim) for dim in dims] if copy_zero else None
-    return write_call(o, "reshape", x, shape=copied or write_sizes(o, shape))
+    if not copy_zero:
+        return write_call(o, "reshape", x, shape=write_sizes(o, shape))
+    if known is None and any(_is_unknown(dim) for dim in dims):
+        shape = _with_copied_sizes(o, x, shape)
+        return write_call(o, "reshape", x, shape=write_sizes(o, shape))
+    return write_call(o, "reshape", x, shape=[write_size(o, dim) for dim in dims])
+
+
+def _is_unknown(dim: Any) -> bool:
+    return not isinstance(dim, int) and (dim is None or dim.is_anonymous)
+
+
+def _with_copied_sizes(o: Any, x: Any, shape: Any) -> Any:
+    """A computed shape in which each 0 is the size of that axis of x."""
+    own, count = write_shape_of(o, x), dims_of(shape)[0]
+    if not isinstance(count, int):
+        raise Decline("the number of sizes is known at run time only")
+    rest = max(count - rank_of(x), 0)
+    own = write_call(o, "constant_pad_nd", own, pad=[0, rest], value=0)
+    own = write_call(o, "slice.Tensor", own, dim=0, start=0, end=count)
+    is_copied = write_call(o, "eq.Scalar", shape, other=0)
+    found = write_call(o, "where.self", is_copied, own, shape)
+    found.type = TensorType(INT, [count])
+    return found
 
 
 def write_squeeze(o: Any, x: Any, axes: Any = None) -> Any:
@@ -268,8 +290,6 @@ def write_pad(o: Any, x: Any, pads: Any, value: Any = None, axes: Any = None, *,
     number = 0 if value is None else number_or_value(value)
     if isinstance(number, OutputPort):
         raise Decline("the value of the padding is known at run time only")
-    if dtype_of(x).kind == "complex":
-        raise Decline("PyTorch pads no complex numbers")
     return pad_axes(o, x, rows, number)
 
 

@@ -1,6 +1,6 @@
-"""Ops whose axes are computed, as ops with axes that are constant.
+"""Ops whose axes, diagonals or pads are computed, by ops that have none.
 
-For targets whose programs have the axes of an op as numbers. Ranks are static, and so
+For targets whose programs have such arguments as numbers. Ranks are static, and so
 is the number of axes; sizes are computed.
 """
 
@@ -17,7 +17,7 @@ from amanda_std import ops
 from amanda_std.engine.values import Value
 from amanda_std.hub.mapping_values import known_or_value
 
-__all__ = ["COMPUTED_AXES"]
+__all__ = ["COMPUTED_ARGUMENTS"]
 
 _INT64 = DType("int64")
 _UINT8 = DType("uint8")
@@ -127,9 +127,9 @@ def _logsumexp(x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
     _expect_computed(axes)
     largest = ops.max(x, axes, keepdims=True)
     shift = ops.where(ops.isfinite(largest), largest, np.zeros((), x.dtype.numpy))
-    total = ops.sum(ops.exp(ops.subtract(x, shift)), axes, keepdims=keepdims)
-    own = shift if keepdims else ops.reshape(shift, ops.shape_of(total))
-    return ops.add(ops.log(total), own)
+    total = ops.sum(ops.exp(ops.subtract(x, shift)), axes, keepdims=True)
+    found = ops.add(ops.log(total), shift)
+    return found if keepdims else ops.squeeze(found, axes)
 
 
 def _reduce_axis(x: Any, axis: int, is_reduced: Any, size: Any, reduction: str) -> Any:
@@ -244,6 +244,119 @@ def _from_the_start(value: Any, size: Any) -> Any:
     return ops.where(below, ops.add(value, size), value)
 
 
+# -- diagonals and padding -----------------------------------------------------------
+
+
+def _triangle(compare: Callable[..., Any]) -> Callable[..., Any]:
+    def define(x: Any, k: Any = 0) -> Any:
+        _expect_computed(k)
+        height, width = (ops.dim(x, axis=axis) for axis in (x.ndim - 2, x.ndim - 1))
+        is_kept = compare(_diagonals(height, width), k)
+        return ops.where(is_kept, x, np.zeros((), x.dtype.numpy))
+
+    return define
+
+
+def _diagonals(height: Any, width: Any) -> Any:
+    """The number of the diagonal of each element of a matrix."""
+    rows, columns = (_steps(size) for size in (height, width))
+    return ops.subtract(columns, ops.reshape(rows, [-1, 1]))
+
+
+def _steps(size: Any) -> Any:
+    return ops.arange(np.int64(0), size, np.int64(1))
+
+
+def _eye(rows: Any, columns: Any = None, *, k: int = 0, dtype: Any) -> Any:
+    _expect_computed(rows, columns)
+    width = rows if columns is None else columns
+    is_one = ops.equal(_diagonals(rows, width), np.int64(k))
+    return ops.astype(is_one, dtype=dtype)
+
+
+def _pad(
+    x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = "constant"
+) -> Any:
+    """With computed axes, by pads of all axes; with a computed value, by a mask; with
+    elements of a tensor of unknown sizes, by their positions."""
+    if _is_computed(axes):
+        return ops.pad(x, _pads_of_all_axes(pads, axes, x.ndim), value, mode=mode)
+    if mode == "constant":
+        _expect_computed(value)
+        return _pad_by_mask(x, pads, value, axes)
+    if not _is_computed(pads) and all(isinstance(n, int) for n in x.shape):
+        raise Decline("the target has the op")
+    given = range(x.ndim) if axes is None else known_or_value(axes)
+    for i, axis in enumerate(given):
+        row = ops.slice_(_as_vectors(pads), [i], [i + 1], [0])
+        low, high = (
+            ops.reshape(ops.slice_(row, [j], [j + 1], [1]), [1]) for j in (0, 1)
+        )
+        x = ops.gather(
+            x, _padded_positions(ops.dim(x, axis=axis), low, high, mode), axis
+        )
+    return x
+
+
+def _as_vectors(pads: Any) -> Any:
+    return pads if hasattr(pads, "dtype") else np.asarray(pads, "int64").reshape(-1, 2)
+
+
+def _pads_of_all_axes(pads: Any, axes: Any, rank: int) -> Any:
+    column = ops.reshape(ops.remainder(axes, np.int64(rank)), [-1, 1])
+    hits = ops.astype(ops.equal(column, np.arange(rank)), dtype=_INT64)
+    parts = (ops.reshape(x, shape) for x, shape in
+             ((hits, [-1, rank, 1]), (_as_vectors(pads), [-1, 1, 2])))  # fmt: skip
+    return ops.sum(ops.multiply(*parts), [0])
+
+
+def _pad_by_mask(x: Any, pads: Any, value: Any, axes: Any) -> Any:
+    ones = ops.full(ops.shape_of(x), np.asarray(True))
+    is_inside = ops.pad(ones, pads, np.asarray(False), axes)
+    return ops.where(is_inside, ops.pad(x, pads, None, axes), value)
+
+
+def _padded_positions(size: Any, low: Any, high: Any, mode: str) -> Any:
+    """The positions along an axis that padding takes elements of; negative pads crop
+    the axis first."""
+    zero, one = np.int64(0), np.int64(1)
+    crop, end = (ops.maximum(ops.negative(n), zero) for n in (low, high))
+    kept = ops.subtract(ops.subtract(size, crop), end)
+    before, after = (ops.maximum(n, zero) for n in (low, high))
+    total = ops.reshape(ops.add(ops.add(kept, before), after), [])
+    place = ops.subtract(_steps(total), before)
+    if mode == "edge":
+        place = ops.minimum(ops.maximum(place, zero), ops.subtract(kept, one))
+    elif mode == "wrap":
+        place = ops.remainder(place, kept)
+    else:
+        last = ops.subtract(kept, one if mode == "reflect" else zero)
+        turn = ops.maximum(ops.multiply(last, np.int64(2)), one)
+        place = ops.remainder(place, turn)
+        back = ops.subtract(turn, place if mode == "reflect" else ops.add(place, one))
+        place = ops.minimum(place, back)
+    return ops.add(place, crop)
+
+
+# -- transforms ----------------------------------------------------------------------
+
+
+def _dft(
+    x: Any, size: Any = None, axis: Any = -2, *, inverse: bool = False,
+    onesided: bool = False,
+) -> Any:  # fmt: skip
+    """That along each axis but the last, of which one is taken: all have one shape."""
+    _expect_computed(axis)
+    if onesided or size is not None:
+        raise Decline("the size of the transform depends on an axis that is computed")
+    place = ops.reshape(ops.remainder(axis, np.asarray(x.ndim, axis.dtype.numpy)), [])
+    found = ops.dft(x, None, 0, inverse=inverse)
+    for i in range(1, x.ndim - 1):
+        here = ops.equal(place, np.asarray(i, axis.dtype.numpy))
+        found = ops.where(here, ops.dft(x, None, i, inverse=inverse), found)
+    return found
+
+
 _CUMULATIVE: dict[str, Callable[..., Any]] = {
     "cumulative_logsumexp": ops.cumulative_logsumexp,
     "cumulative_max": ops.cumulative_max,
@@ -252,15 +365,21 @@ _CUMULATIVE: dict[str, Callable[..., Any]] = {
     "cumulative_sum": ops.cumulative_sum,
 }
 
-COMPUTED_AXES: dict[str, Callable[..., Any]] = {
+COMPUTED_ARGUMENTS: dict[str, Callable[..., Any]] = {
     **{name: _reduction_by_scatter(name) for name in _SCATTERS},
     **{name: _along_each_axis(compute) for name, compute in _CUMULATIVE.items()},
     "all": _logical_reduction(ops.min),
     "any": _logical_reduction(ops.max),
+    "dft": _dft,
+    "eye": _eye,
     "expand_dims": _expand_dims_by_reshape,
     "logsumexp": _logsumexp,
     "mean": _mean,
+    "pad": _pad,
     "slice": _slice_by_gather,
     "squeeze": _squeeze_by_reshape,
+    "tril": _triangle(ops.less_equal),
+    "triu": _triangle(ops.greater_equal),
 }
-"""Definitions of ops whose axes are computed, by name; Decline for others."""
+"""Definitions of ops whose axes, diagonals or pads are computed, by name; Decline for
+others."""
