@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Mapping
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.graph import Graph
@@ -56,7 +57,10 @@ def module_call(names: list[str | None], inputs: int, outputs: int) -> dict[str,
     """The call of a module with positional tensors, which returns a tuple."""
     no_keywords = {"type": "builtins.dict", "context": "[]", "children_spec": []}
     leaves = _tuple_of([_LEAF] * inputs)
-    known = [name or f"arg{i}" for i, name in enumerate(names)]
+    known = [
+        name if name and name.isidentifier() and not iskeyword(name) else f"arg{i}"
+        for i, name in enumerate(names)
+    ]  # PyTorch makes them the parameters of a Python function
     signature = {
         "inputs": [],
         "outputs": [],

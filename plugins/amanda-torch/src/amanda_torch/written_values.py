@@ -133,6 +133,7 @@ class ValueTable:
 
     def _fresh(self, name: str) -> str:
         stem, count = "".join(c if c.isalnum() else "_" for c in name) or "value", 0
+        stem = f"{stem}_" if iskeyword(stem) else stem
         found = stem
         while found in self._used or found[0].isdigit():
             count += 1
@@ -140,7 +141,7 @@ class ValueTable:
                 f"{stem}_{count}" if not stem[0].isdigit() else f"value_{stem}_{count}"
             )
         self._used.add(found)
-        if hasattr(builtins, found) or iskeyword(found):
+        if hasattr(builtins, found):
             self._used.add(f"{found}_1")  # which PyTorch makes of it in code
         return found
 

@@ -107,3 +107,12 @@ def test_a_program_of_a_file_is_run_as_it_is(tmp_path):
     distances, count = run([x[:2].numpy()]).values()
     np.testing.assert_array_equal(distances, Model()(x[:2])[0])
     assert count == 2
+
+
+def test_inputs_whose_names_are_no_names_of_python():
+    names = ["0", "x/y:0", "lambda"]
+    types = [parse_type("float32[2]")] * 3
+    graph = trace(lambda a, b, c: a + b * c, types, names=names)
+    run = amanda.compile(graph, "torch-export")
+    (found,) = run([np.full(2, n, "f") for n in (1, 2, 3)]).values()
+    np.testing.assert_array_equal(found, [7, 7])
