@@ -34,7 +34,7 @@ def read_blackman_window(length: Any, periodic: bool = True, *,
     return ops.blackman_window(length, periodic=periodic, dtype=dtype or FLOAT)
 
 
-def _centered(length: Any, periodic: bool, dtype: Any) -> Any:
+def _window_positions(length: Any, periodic: bool, dtype: Any) -> Any:
     """Positions from -1 to 1 over the window; a window of one element has position 0
     if it is not periodic."""
     numbers = cast_to(ops.arange(0, scalar(length)), dtype)
@@ -49,14 +49,14 @@ def read_bartlett_window(length: Any, periodic: bool = True, *,
                          dtype: Any = None) -> Any:  # fmt: skip
     """Bartlett window: a triangle that starts at 0."""
     dtype = dtype or FLOAT
-    return number(1, dtype) - ops.abs(_centered(length, periodic, dtype))
+    return number(1, dtype) - ops.abs(_window_positions(length, periodic, dtype))
 
 
 def read_kaiser_window(length: Any, periodic: bool = True, beta: float = 12.0, *,
                        dtype: Any = None) -> Any:  # fmt: skip
     """Kaiser window: I0(beta * sqrt(1 - t * t)) / I0(beta) at positions t."""
     dtype = dtype or FLOAT
-    places = _centered(length, periodic, dtype)
+    places = _window_positions(length, periodic, dtype)
     left = ops.maximum(number(1, dtype) - places * places, number(0, dtype))
     width = number(beta, dtype)
     return ops.i0(width * ops.sqrt(left)) / ops.i0(width)
