@@ -51,6 +51,7 @@ CHANGES = {
     "one element": lambda w: w.view(-1)[:1].zero_(),
     "new data": lambda w: setattr(w, "data", torch.randn_like(w)),
     "through data": lambda w: w.data.mul_(-1.5),
+    "a tenth through data": lambda w: w.data.view(-1)[::10].zero_(),
     "through NumPy": lambda w: w.detach().numpy().__imul__(3),
 }
 
@@ -67,6 +68,20 @@ def test_changed_weights_are_used(change, layer, recorder):
         for _ in range(2):
             torch.testing.assert_close(compiled(x), model(x), atol=1e-5, rtol=1e-5)
     assert recorder.inputs == [1, 9, 1]
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (3, 700), (2000,)])
+def test_a_tenth_of_a_large_weight_is_pruned_through_data(shape):
+    """Places that are compared have all elements of 64 bytes."""
+    from amanda_torch.compiler.weights import FrozenWeights
+
+    weight = torch.randn(shape).permute(*reversed(range(len(shape))))
+    frozen = FrozenWeights([weight], [0])
+    frozen.take_samples()
+    assert frozen.are_current([weight])
+    generator = torch.Generator().manual_seed(3)
+    weight.data[torch.rand(weight.shape, generator=generator) < 0.1] = 0
+    assert not frozen.are_current([weight])
 
 
 def test_optimizer_steps_and_loaded_weights_are_used(recorder):

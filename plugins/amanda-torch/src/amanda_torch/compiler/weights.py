@@ -18,6 +18,8 @@ __all__ = ["FrozenWeights", "are_writes_counted", "freeze"]
 _write_count = attrgetter("_version")
 """How often a tensor was written, as autograd counts it."""
 _SAMPLES: Final = 16
+_SAMPLE_SIZE: Final = 64
+"""Bytes of a sample: those of a cache line cost as much as one element of it."""
 _BITS: Final = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -70,16 +72,21 @@ def are_writes_counted(weights: Iterable[Any]) -> bool:
 
 
 def _sample_views(weights: Iterable[Any]) -> list[list[Any]]:
-    """Views of a few elements of each tensor, as integers, by dtype."""
+    """Views of a few rows of elements of each tensor, as integers, by dtype and width;
+    of a small tensor, all of it."""
     found: dict[Any, list[Any]] = {}
     for weight in weights:
-        rows = zip(weight.shape, weight.stride(), strict=True)
-        span = 1 + sum((size - 1) * stride for size, stride in rows)
+        axes = zip(weight.shape, weight.stride(), strict=True)
+        span = 1 + sum((size - 1) * stride for size, stride in axes)
         if not weight.numel():
             continue
-        flat = weight.as_strided((span,), (1,))[:: max(1, span // _SAMPLES)]
-        flat = flat.view(_BITS.get(flat.itemsize, flat.dtype))
-        found.setdefault(flat.dtype, []).append(flat)
+        width = max(1, _SAMPLE_SIZE // weight.itemsize)
+        size, step = (_SAMPLES, width), (span - width) // (_SAMPLES - 1)
+        if span <= _SAMPLES * width:
+            width, size, step = 1, (span, 1), 1
+        rows = weight.as_strided(size, (step, 1))
+        rows = rows.view(_BITS.get(rows.itemsize, rows.dtype))
+        found.setdefault((rows.dtype, width), []).append(rows)
     return [*found.values()]
 
 
