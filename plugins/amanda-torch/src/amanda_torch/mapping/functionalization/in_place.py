@@ -265,10 +265,10 @@ def _type_without_out(dictionary: Dictionary, type: str) -> str | None:
         return None
     written = {port.name for port in op_def.inputs if port.is_written}
 
-    def arguments(definition: Any) -> tuple[list[str], list[str]]:
+    def arguments(definition: Any) -> list[list[str]]:
         named = ([a.name for a in definition.arguments()],
                  [p.name for p in definition.inputs])  # fmt: skip
-        return tuple([n for n in names if n not in written] for names in named)
+        return [[n for n in names if n not in written] for names in named]
 
     wanted = arguments(op_def)
     for other in dictionary:
