@@ -33,6 +33,17 @@ class Perceptron(nn.Module):
         return {"y": self.second(torch.tanh(self.first(x))) * scale}
 
 
+class Scale(nn.Module):
+    """A parameter without axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.tensor(-3.0))
+
+    def forward(self, x: Any) -> Any:
+        return x * self.factor.exp()
+
+
 class Convolutions(nn.Module):
     """Convolutions with BatchNorm, whose buffers a training step changes."""
 
@@ -66,13 +77,14 @@ class Barriers(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.scale = Scale()
 
     def forward(self, x: Any) -> Any:
         y = torch.tanh(self.first(x))
         with torch.no_grad():
             scale = torch.exp(self.second(y))
         z = self.second(y.detach()) * scale + self.first.weight.sum()
-        return z * torch.arange(4).detach()
+        return self.scale(z) * torch.arange(4).detach()
 
 
 class Case(NamedTuple):
@@ -166,6 +178,7 @@ def test_a_training_step_through_the_hub(name: str) -> None:
     parameters = dict(module.named_parameters())
     assert len(parameters) == len(set(trained.values()))
     for name, value in parameters.items():
+        assert trained[name].isfinite().all()
         torch.testing.assert_close(value, trained[name], rtol=1e-6, atol=1e-6)
 
 

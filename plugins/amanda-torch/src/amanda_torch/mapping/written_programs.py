@@ -54,7 +54,7 @@ def _use_parameters(graph: Graph) -> None:
         tensor = constant_of(op.output) if op.type == CONSTANT else None
         if tensor is None:
             continue
-        kind = _kind_of(op.output, tensor)
+        kind = _kind_of(op.output, tensor, op.name or "")
         target = targets.add(op.name or op.output.name or _name_from_use(op) or kind)
         with graph.before(op):
             attrs = {"target": target, "kind": kind, VALUE: tensor}
@@ -88,9 +88,10 @@ _PREFIX = {"parameter": "p_", "buffer": "b_", "constant": "c_"}
 """What PyTorch puts before the names of weights in programs."""
 
 
-def _kind_of(value: OutputPort, tensor: Tensor) -> str:
-    """Floats with axes are trained, but for the statistics of a normalization."""
-    if tensor.dtype.kind != "float" or not tensor.shape:
+def _kind_of(value: OutputPort, tensor: Tensor, name: str) -> str:
+    """Floats are trained, but for the statistics of a normalization, and for scalars
+    whose name has no module: `model.logit_scale` is a parameter."""
+    if tensor.dtype.kind != "float" or not (tensor.shape or "." in name):
         return "constant"
     places = {
         i
