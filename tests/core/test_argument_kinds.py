@@ -95,9 +95,13 @@ EXEMPT = {
     "amanda_std.backends.replace_nan": "a kernel, as run_branch",
     "amanda_std.backends.run_branch": "a kernel: it is called in each run, with what "
     "the types of the graph guarantee",
-    "amanda_std.backends.StepRunner.bind_kernel": "for subclasses to override: the "
-    "constructor calls it, while the slots of values are known",
-}
+    **dict.fromkeys(
+        ["amanda_std.backends.StepRunner.bind_kernel",
+         "amanda_std.backends.StepRunner.unscheduled_step"],
+        "for subclasses to override: the constructor calls it, while the slots of "
+        "values are known",
+    ),
+}  # fmt: skip
 HUB = all(find_spec(name) for name in ("amanda_std", "amanda_onnx"))
 
 

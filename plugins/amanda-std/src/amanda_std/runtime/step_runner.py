@@ -119,6 +119,8 @@ class StepRunner:
         return program
 
     def unscheduled_step(self, op: Op, number: int) -> UnscheduledStep | None:
+        """The step of an op before the order of steps is known; None for a constant,
+        which is a weight. For subclasses to override."""
         if op.is_constant:
             key = len(self.weights) if op.name is None else op.name
             self.weights[key] = (self._new_slot(op.output), op.attrs["value"])
