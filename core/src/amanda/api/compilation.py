@@ -47,7 +47,7 @@ def compile(
     host: Host | None = None,
     seed: int | None = None,
     strict_shapes: bool = False,
-    cache: bool = True,
+    keep_executable: bool = True,
     **options: Any,
 ) -> Compiled:
     """Compile a graph on a backend.
@@ -64,8 +64,8 @@ def compile(
     dims are documentation: for a graph of such a file, different sizes are a warning,
     and an error only with `strict_shapes`.
 
-    The last few executables are kept for equal graphs; with `cache=False` this one is
-    not, and is freed with its weights when it is dropped.
+    The last few executables are kept for equal graphs; with `keep_executable=False`
+    this one is not, and is freed with its weights when it is dropped.
     """
     host = host or host_in_use()
     return _compile_or_reuse(
@@ -78,7 +78,7 @@ def compile(
         None,
         seed,
         strict_shapes,
-        cache,
+        keep_executable,
     )
 
 

@@ -220,12 +220,16 @@ class CompiledPart:
         weights = self._weights or FrozenWeights(args, self._frozen)
         weights.take_samples()
         self._until_released = weights.on_release(args, self._release)
-        return self._compile(graph, cache=False)  # to be freed with its weights
+        return self._compile(
+            graph, keep_executable=False
+        )  # to be freed with its weights
 
-    def _compile(self, graph: Graph, *, cache: bool = True) -> Any:
+    def _compile(self, graph: Graph, *, keep_executable: bool = True) -> Any:
         seed = torch.initial_seed() if self._draws else None
         backend, options = self._backends[0], self._options.others
-        return amanda.compile(graph, backend, seed=seed, cache=cache, **options)
+        return amanda.compile(
+            graph, backend, seed=seed, keep_executable=keep_executable, **options
+        )
 
 
 def _draws(node: Any) -> bool:
