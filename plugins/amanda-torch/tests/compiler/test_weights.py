@@ -72,7 +72,7 @@ def test_changed_weights_are_used(change, layer, recorder):
 
 @pytest.mark.parametrize("shape", [(64, 64), (3, 700), (2000,)])
 def test_a_tenth_of_a_large_weight_is_pruned_through_data(shape):
-    """Places that are compared have all elements of 64 bytes."""
+    """Places that are compared have all elements of 32 bytes."""
     from amanda_torch.compiler.weights import FrozenWeights
 
     weight = torch.randn(shape).permute(*reversed(range(len(shape))))

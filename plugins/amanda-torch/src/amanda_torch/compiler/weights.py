@@ -18,8 +18,9 @@ __all__ = ["FrozenWeights", "are_writes_counted", "freeze"]
 _write_count = attrgetter("_version")
 """How often a tensor was written, as autograd counts it."""
 _SAMPLES: Final = 16
-_SAMPLE_SIZE: Final = 64
-"""Bytes of a sample: those of a cache line cost as much as one element of it."""
+_SAMPLE_SIZE: Final = 32
+"""Bytes of a sample: within a cache line they cost as much as one element of it, and
+those of 200 weights are too few for PyTorch to start threads that compare them."""
 _BITS: Final = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
