@@ -14,10 +14,15 @@ import pytest
 import amanda
 
 torch = pytest.importorskip("torch", reason="computes the expected results")
+
+from exported_calls import normal  # noqa: E402  it imports torch
+
 ATEN = torch.ops.aten
 
 
-class Call(torch.nn.Module):
+class MethodCall(torch.nn.Module):
+    """A call of a function with the module, which has other modules."""
+
     def __init__(self, function, **modules):
         super().__init__()
         self.function = function
@@ -30,7 +35,7 @@ class Call(torch.nn.Module):
 
 def check(function, *tensors, dynamic=False, **modules):
     """The exported program of a call, run by numpy, returns what PyTorch returns."""
-    call = Call(function, **modules).eval()
+    call = MethodCall(function, **modules).eval()
     dims = {0: torch.export.Dim("batch", max=64)}
     shapes = (tuple(dims for _ in tensors),) if dynamic else None
     with warnings.catch_warnings(), torch.no_grad():
@@ -43,11 +48,6 @@ def check(function, *tensors, dynamic=False, **modules):
     for have, want in zip(outputs, wanted, strict=True):
         assert have.dtype == want.numpy().dtype
         np.testing.assert_allclose(have, want.numpy(), rtol=1e-5, atol=1e-5)
-
-
-def normal(*shape, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(sum(shape) + 5)
-    return torch.randn(shape, generator=generator, dtype=dtype)
 
 
 WINDOWS = {

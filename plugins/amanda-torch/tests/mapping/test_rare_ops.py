@@ -11,16 +11,10 @@ import amanda
 from amanda.errors import ConversionError
 
 torch = pytest.importorskip("torch", reason="computes the expected results")
+
+from exported_calls import Call, normal  # noqa: E402  it imports torch
+
 ATEN = torch.ops.aten
-
-
-class Call(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return tuple(torch.utils._pytree.tree_leaves(self.function(*args)))
 
 
 def check(function, *tensors, rtol=1e-5, atol=1e-5):
@@ -36,11 +30,6 @@ def check(function, *tensors, rtol=1e-5, atol=1e-5):
     for have, want in zip(found.values(), wanted, strict=True):
         assert have.dtype == want.numpy().dtype
         np.testing.assert_allclose(have, want.numpy(), rtol=rtol, atol=atol)
-
-
-def normal(*shape, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(sum(shape) + 5)
-    return torch.randn(shape, generator=generator, dtype=dtype)
 
 
 @pytest.mark.parametrize("edge_order", [1, 2])

@@ -10,21 +10,10 @@ import pytest
 import amanda
 
 torch = pytest.importorskip("torch", reason="computes the expected results")
+
+from exported_calls import Call, normal  # noqa: E402  it imports torch
+
 F = torch.nn.functional
-
-
-class Call(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return tuple(torch.utils._pytree.tree_leaves(self.function(*args)))
-
-
-def normal(*shape):
-    generator = torch.Generator().manual_seed(sum(shape) + 5)
-    return torch.randn(shape, generator=generator)
 
 
 def check(function, *calls, backend="numpy", rtol=1e-4, dynamic=None):
