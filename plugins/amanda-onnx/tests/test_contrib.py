@@ -287,6 +287,58 @@ CASES |= {
         {"epsilon": 1e-5}, 2,
     ),
 }  # fmt: skip
+
+
+def experts(*, bits=None, block=0, zeros=False, bias=True, shares=False, batch=False,
+            distinct=True, **attrs):  # fmt: skip
+    """The inputs of a MoE, or a QMoE: 5 tokens, 4 experts, 32 features, 64 units."""
+    swiglu = attrs.get("activation_type") == "swiglu"
+    layers = [(4, 128 if swiglu else 64, 32), (4, 32, 64)]
+    parts, points = [], []
+    for count, rows, size in layers:
+        b = (f(count, rows),) if bias else None
+        if bits is None:
+            parts += [(f(count, rows, size) / 4,), b]
+            continue
+        blocks = (size // block,) if block else ()
+        parts += [(u8(count, rows, size * bits // 8),),
+                  (abs(f(count, rows, *blocks)) / 2**bits,), b]  # fmt: skip
+        packed = (rows, blocks[0] * bits // 8) if block else (rows * bits // 8,)
+        points.append((u8(count, *packed),) if zeros else None)
+    logits = 4 * f(5, 4) if distinct else np.zeros((5, 4), "f")
+    inputs = [
+        f(1, 5, 32) if batch else f(5, 32),
+        logits,
+        *parts,
+        *([None] * 3 if points else []),
+        *points,
+    ]
+    if shares:
+        inputs += [None, abs(f(5, 4))]
+    if bits is not None:
+        attrs = {"expert_weight_bits": bits, "weights_prepacked": 0, **attrs}
+    return inputs, {"k": 2, **attrs, **({"block_size": block} if block else {})}, 1
+
+
+GATED = {
+    "activation_type": "swiglu", "swiglu_fusion": 1, "activation_alpha": 1.7,
+    "activation_beta": 1.0,
+}  # fmt: skip
+CASES |= {
+    "MoE": experts(),
+    "MoE one": experts(k=1, activation_type="silu", bias=False),
+    "MoE gelu": experts(activation_type="gelu", normalize_routing_weights=1),
+    "MoE gated": experts(**GATED, swiglu_limit=0.25),
+    "MoE batch": experts(batch=True),
+    "MoE of equal logits": experts(distinct=False),
+    "QMoE": experts(bits=4),
+    "QMoE of equal logits": experts(bits=4, distinct=False),
+    "QMoE bytes": experts(bits=8, bias=False, activation_type="gelu"),
+    "QMoE blocks": experts(bits=4, block=16, zeros=True, **GATED, swiglu_limit=0.25),
+    "QMoE zeros": experts(bits=4, zeros=True, activation_type="silu"),
+    "QMoE shares": experts(bits=8, shares=True, weights_prepacked=-1),
+    "QMoE normalized": experts(bits=8, shares=True, normalize_routing_weights=1),
+}
 BY_HAND = {
     "BiasAdd": (
         [f(2, 3, 4), (f(4),), f(2, 3, 4)], {}, 1, lambda x, b, s: x + b + s,
@@ -377,6 +429,8 @@ OTHERWISE = {
     "GatherBlockQuantized": "as DequantizeLinear of what Gather takes",
     "GatherND": "the opset has it",
     "MatMulInteger16": "as MatMul of int32",
+    "MoE": "as MatMul with all experts, of which Where takes the chosen ones",
+    "QMoE": "as MoE, of weights by DequantizeLinear",
     "NhwcMaxPool": "as MaxPool between Transposes",
     "QAttention": "as MatMulIntegerToFloat and MultiHeadAttention",
     "QEmbedLayerNormalization": "as Gather and LayerNormalization",

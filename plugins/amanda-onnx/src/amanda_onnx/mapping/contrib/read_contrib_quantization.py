@@ -35,7 +35,12 @@ from amanda_onnx.mapping.static_values import scalar_of_one
 from amanda_std import ops
 from amanda_std.mappings import cast_to, expect, rank_of, tensor_type_of
 
-__all__ = ["READ", "read_matmul_integer_to_float"]
+__all__ = [
+    "READ",
+    "read_matmul_integer_to_float",
+    "unpack",
+    "unpack_zeros",
+]
 
 _FLOAT32 = DType("float32")
 FP4 = [
@@ -68,10 +73,10 @@ def read_matmul_nbits(
     expect(bits in (2, 4, 8), f"weights of {bits} bits")
     blocks = -(-K // block_size)
     own = DType(f"uint{bits}")
-    weight = _unpack(b, own, (N, blocks * block_size))
+    weight = unpack(b, own, (N, blocks * block_size))
     return ops.quantized_linear(
         a, weight, _reshape_scales(scales, N, blocks),
-        _unpack_zeros(zeros, own, N, blocks), bias, block=block_size,
+        unpack_zeros(zeros, own, N, blocks), bias, block=block_size,
     )  # fmt: skip
 
 
@@ -82,7 +87,7 @@ def _reshape_scales(scales: Any, rows: int, blocks: int) -> Any:
     return Tensor.of(tensor.numpy().reshape(rows, blocks), tensor.dtype)
 
 
-def _unpack_zeros(zeros: Any, own: DType, rows: int, blocks: int) -> Any:
+def unpack_zeros(zeros: Any, own: DType, rows: int, blocks: int) -> Any:
     """Zero points, each row padded to whole bytes; by default the middle value."""
     middle = 1 << (own.bits - 1)
     if zeros is None:
@@ -90,13 +95,13 @@ def _unpack_zeros(zeros: Any, own: DType, rows: int, blocks: int) -> Any:
     expect(str(zeros.dtype) == "uint8", "zero points that are not integers")
     per_byte = 8 // own.bits
     padded = -(-blocks // per_byte) * per_byte
-    tensor = _unpack(zeros, own, (rows, padded))
+    tensor = unpack(zeros, own, (rows, padded))
     if padded == blocks:
         return tensor
     return Tensor.of(np.ascontiguousarray(tensor.numpy()[:, :blocks]), own)
 
 
-def _unpack(value: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor:
+def unpack(value: Any, dtype: DType, shape: tuple[int, ...]) -> Tensor:
     """Bytes that hold several elements each, as a tensor over the same bytes."""
     tensor = constant_of(value.port)
     if tensor is None:
@@ -135,9 +140,9 @@ def read_gather_block_quantized(
     if str(own) == "uint8" and bits < 8:
         own = DType(f"uint{bits}")
         rows, width = tensor_type_of(data).shape.dims
-        data = _unpack(data, own, (rows, width * 8 // bits))
+        data = unpack(data, own, (rows, width * 8 // bits))
         blocks = -(-int(data.shape[1]) // block_size)
-        zeros = _unpack_zeros(zeros, own, rows, blocks)
+        zeros = unpack_zeros(zeros, own, rows, blocks)
     else:
         expect(str(own) != "uint8", "blocks of uint8")
     whole = DType("int8" if str(own.kind) == "int" else "uint8")
