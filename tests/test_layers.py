@@ -30,7 +30,7 @@ FLOORS = [
     ("amanda.argument_checks",),
     ("amanda.types", "amanda.files.mapped_file"),
     ("amanda.files.atomic",),
-    ("amanda.tensors",),
+    ("amanda.tensors", "amanda.comparison"),
     ("amanda.graph",),
     ("amanda.formatkit",),
     ("amanda.files",),

@@ -14,6 +14,7 @@ FACES = (
     "amanda.argument_checks",
     "amanda.backend",
     "amanda.cli",
+    "amanda.comparison",
     "amanda.dictionary",
     "amanda.errors",
     "amanda.files",

@@ -85,7 +85,8 @@ def test_functions():
     assert found == [
         Outcome("two", "all", "pass"),
         Outcome("two", "all", "wrong",
-                "output 0: 2 of 2 elements, at [0] 2.0, not 3.0"),
+                "output 0: 2 of 2 elements differ, at [0] 2, not 3; max abs 1, "
+                "max rel 0.333, SNR 9.54 dB"),
     ]  # fmt: skip
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import operator
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+sys.path.insert(0, str(Path(__file__).parent))
 from programs import cases  # noqa: E402  it imports torch
 from torch._export.serde import serialize  # noqa: E402
 

@@ -15,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
+sys.path.insert(0, str(Path(__file__).parent))
 from programs import Case, cases  # noqa: E402  it imports torch
 from torch import nn  # noqa: E402
 

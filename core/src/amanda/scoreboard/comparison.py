@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from amanda.comparison import Tolerance, compare_values
+
 __all__ = ["difference"]
 
 
@@ -19,42 +21,25 @@ def difference(
     if len(found) != len(expected):
         return f"{len(found)} outputs, not {len(expected)}"
     for i, (have, want) in enumerate(zip(found, expected, strict=True)):
-        why = _value_difference(have, want, rtol, atol, ulps)
+        if isinstance(have, list | tuple) and isinstance(want, list | tuple):
+            why = difference(have, want, rtol, atol, ulps)
+        else:
+            compared = compare_values(have, want, _tolerance(want, rtol, atol, ulps))
+            why = None if compared.equal else str(compared)
         if why:
             return f"output {i}: {why}"
     return None
 
 
-def _value_difference(
-    have: Any, want: Any, rtol: float, atol: float, ulps: int
-) -> str | None:
+def _tolerance(want: Any, rtol: float, atol: float, ulps: int) -> Tolerance:
+    """The tolerance of an output; of bfloat16 at least two units in the last place."""
     import numpy as np
 
-    if isinstance(want, list | tuple):
-        if not isinstance(have, list | tuple):
-            return f"{type(have).__name__}, not a sequence"
-        return difference(have, want, rtol, atol, ulps)
-    if want is None or have is None:
-        return None if have is want else f"{have}, not {want}"
-    have, want = np.asarray(have), np.asarray(want)
-    if have.dtype != want.dtype:
-        return f"{have.dtype}, not {want.dtype}"
-    if have.shape != want.shape:
-        return f"shape {have.shape}, not {want.shape}"
-    if want.dtype.kind in "OUS":
-        return None if (have == want).all() else "other strings"
-    if have.dtype.name == "bfloat16":
-        rtol = max(rtol, 2**-6)  # two units in the last place, as in the suite
-    wide = "complex128" if want.dtype.kind == "c" else "float64"
-    a, b = have.astype(wide), want.astype(wide)
-    if ulps:
-        atol = max(atol, ulps * _ulp_of_largest(want))
-    close = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
-    if close.all():
-        return None
-    bad = np.argwhere(~close)
-    at = tuple(map(int, bad[0]))
-    return f"{len(bad)} of {want.size} elements, at {list(at)} {a[at]}, not {b[at]}"
+    if getattr(getattr(want, "dtype", None), "name", "") == "bfloat16":
+        rtol = max(rtol, 2**-6)
+    if ulps and want is not None:
+        atol = max(atol, ulps * _ulp_of_largest(np.asarray(want)))
+    return Tolerance(rtol, atol)
 
 
 def _ulp_of_largest(array: Any) -> float:

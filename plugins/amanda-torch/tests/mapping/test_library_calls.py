@@ -6,7 +6,9 @@ into an argument `out`, fake quantization and others; PyTorch computes what is e
 
 from __future__ import annotations
 
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import amanda
 
 torch = pytest.importorskip("torch", reason="computes the expected results")
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from exported_calls import normal  # noqa: E402  it imports torch
 
 ATEN = torch.ops.aten

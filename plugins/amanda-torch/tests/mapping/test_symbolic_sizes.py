@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import amanda
 
 torch = pytest.importorskip("torch", reason="computes the expected results")
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from exported_calls import Call, normal  # noqa: E402  it imports torch
 
 F = torch.nn.functional

@@ -1,14 +1,15 @@
-"""`amanda compare`: compares the results of several backends."""
+"""`amanda compare`: compares the results of models, backends and stored outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
 from amanda.cli.group import verb
+from amanda.cli.inputs.array_files import read_arrays
 from amanda.cli.inputs.backend_options import (
     backend_label,
     fallback_option,
@@ -19,40 +20,62 @@ from amanda.cli.inputs.feeds import feed_options, read_feeds
 from amanda.cli.inputs.model import load_option, open_model
 from amanda.cli.output.answer import Answer, Table
 from amanda.cli.output.terminal import show_progress
+from amanda.comparison import (
+    Difference,
+    Tolerance,
+    compare_values,
+    default_tolerance,
+    match_ports,
+)
 from amanda.errors import AmandaError, NumericMismatchError, UsageError
 
 if TYPE_CHECKING:
+    from amanda.backend import Compiled
     from amanda.graph import Graph
+    from amanda.types import TensorType
 
-__all__ = ["ResultDifference", "command", "compare_arrays"]
+__all__ = ["command"]
 
 
-class ComparedBackend(NamedTuple):
-    """A backend to compare, with its options."""
+Key: TypeAlias = str | int
 
-    backend: str
+
+class Side(NamedTuple):
+    """A model on a backend with its options; what is compared."""
+
+    file: str
+    graph: Graph
+    backend: str | None
     options: dict[str, Any]
 
-    def __str__(self) -> str:
-        return backend_label(self.backend, self.options)
+    @property
+    def backend_text(self) -> str:
+        return backend_label(self.backend or "the default backend", self.options)
 
 
-class ResultDifference(NamedTuple):
-    """The difference of a result from that of the first backend."""
+class Comparison(NamedTuple):
+    """A result of a side, compared with that of the first side."""
 
-    equal: bool
-    largest: float | None  # absolute; None if they cannot be compared
-    why: str = ""
+    side: Side
+    key: Key
+    wanted: Key
+    """The key of the result that is wanted."""
+    difference: Difference
 
 
-@verb("compare", "run a model on several backends and compare")
-@click.argument("file", type=click.Path())
+@verb("compare", "run models on backends and compare the results")
+@click.argument("files", type=click.Path(), nargs=-1, required=True)
 @click.option(
     "--backend",
     "backends",
     multiple=True,
     metavar="NAME[:DEVICE]",
-    help="Give two or more; all are compared with the first.",
+    help="One for all files, one for each, or several for one file.",
+)
+@click.option(
+    "--expected",
+    metavar="FILE",
+    help="Outputs to compare with: a .npz file by name, or a .npy file.",
 )
 @click.option(
     "--option",
@@ -63,137 +86,227 @@ class ResultDifference(NamedTuple):
     "or by number, as in 2.results=jax. Their documentation lists them.",
 )
 @fallback_option
-@click.option("--format", "form", help="The format of FILE; default: detected.")
+@click.option("--format", "form", help="The format of the files; default: detected.")
 @load_option
-@click.option("--rtol", type=float, default=1e-4, show_default=True)
-@click.option("--atol", type=float, default=1e-5, show_default=True)
+@click.option("--rtol", type=float, help="Default: by element type.")
+@click.option("--atol", type=float, help="Default: by element type.")
 @strict_shapes_option
 @feed_options
 def command(
-    file: str,
+    files: tuple[str, ...],
     *,
     backends: tuple[str, ...],
+    expected: str | None,
     options_told: tuple[str, ...],
     fallback: tuple[str, ...],
     form: str | None,
-    rtol: float,
-    atol: float,
+    rtol: float | None,
+    atol: float | None,
     strict_shapes: bool,
     **given: Any,
 ) -> Answer:
-    """Run FILE with the same feeds on each backend, and compare the results.
+    """Run models with the same feeds, and compare their results with the first ones.
 
-    Types, shapes and integers must be equal; floats may differ by ATOL + RTOL * |x|.
-    Exit code 5 means that a result differs. A backend may be named twice, with
-    different options.
+    Several files, or one file on several --backend, or with stored --expected outputs.
+    Inputs and outputs correspond by name, else by order or type. Types, shapes and
+    integers must be equal; floats may differ by ATOL + RTOL * |x|, by default 1e-5 and
+    1e-4 for float32. Exit code 5 means that a result differs.
+
+    Example: amanda compare model.onnx model.pt2 --backend numpy --random 1
     """
-    if len(backends) < 2:
+    sides, form = _sides(files, backends, options_told, form, expected is not None)
+    graph = sides[0].graph
+    common = {"fallback": fallback or None, "strict_shapes": strict_shapes}
+    compiled = [_compile(side, common) for side in sides]
+    feeds = read_feeds(graph, **given)
+    results = [
+        _run(side, each, _feeds_for(each, compiled[0], feeds))
+        for side, each in zip(sides, compiled, strict=True)
+    ]
+    slots = [{slot.key: slot.type for slot in each.outputs} for each in compiled]
+    if expected is None:
+        reference, wanted, types = _name(sides[0], sides), results[0], slots[0]
+        pairs = list(zip(sides, results, slots, strict=True))[1:]
+    else:
+        reference, wanted = f"the outputs in {expected}", _read_outputs(expected)
+        types = {key: _type_of(value) for key, value in wanted.items()}
+        pairs = list(zip(sides, results, slots, strict=True))
+    found = [
+        Comparison(side, key, name, _compare(result[key], wanted[name], rtol, atol))
+        for side, result, own in pairs
+        for name, key in match_ports(types, own, "outputs").items()
+    ]
+    return _comparison_answer(form, reference, sides, found)
+
+
+def _sides(
+    files: Sequence[str],
+    backends: Sequence[str],
+    options: Sequence[str],
+    form: str | None,
+    has_expected: bool,
+) -> tuple[list[Side], str]:
+    """What is compared, and the format of the first file."""
+    count = max(len(files), len(backends))
+    if count < 2 and not has_expected:
         raise UsageError(
             "there is nothing to compare with",
-            expected="--backend twice or more",
-            got=", ".join(backends) or "none",
+            expected="two files, --backend twice or more, or --expected",
+            got=f"{files[0]} on {', '.join(backends) or 'the default backend'}",
             hint="`amanda backends` lists those that are installed",
         )
-    told = parse_options_per_backend(options_told, backends)
-    sides = [ComparedBackend(*each) for each in zip(backends, told, strict=True)]
-    graph, form = open_model(file, form)
-    feeds = read_feeds(graph, **given)
-    common = {"fallback": fallback or None, "strict_shapes": strict_shapes}
-    reference, *others = _results(file, graph, feeds, sides, common)
-    found = [
-        (side, key, compare_arrays(results[key], wanted, rtol, atol))
-        for side, results in zip(sides[1:], others, strict=True)
-        for key, wanted in reference.items()
-    ]
-    return _comparison_answer(file, form, sides, found)
+    if len(files) > 1 and len(backends) > 1 and len(files) != len(backends):
+        raise UsageError(
+            "several files take one backend, or one each",
+            expected=f"1 or {len(files)} times --backend",
+            got=f"{len(backends)} times",
+        )
+    backends = _one_for_each(backends or [""], count)
+    told = parse_options_per_backend(options, backends)
+    opened = [open_model(file, form) for file in files]
+    graphs = [graph for graph, _ in opened]
+    rows = zip(
+        _one_for_each(files, count),
+        _one_for_each(graphs, count),
+        [backend or None for backend in backends],
+        told,
+        strict=True,
+    )
+    return [Side(*row) for row in rows], opened[0][1]
 
 
-def _results(
-    file: str,
-    graph: Graph,
-    feeds: Mapping[Any, Any],
-    sides: Sequence[ComparedBackend],
-    common: Mapping[str, Any],
-) -> list[dict[Any, Any]]:
-    """The results of each backend. All compile before any runs, so that an invalid
-    option is found early."""
+def _one_for_each(items: Sequence[Any], count: int) -> list[Any]:
+    """One item for each side; a single one is for all."""
+    return list(items) * (count if len(items) == 1 else 1)
+
+
+def _compile(side: Side, common: Mapping[str, Any]) -> Compiled:
+    """All sides compile before any runs, so that an invalid option is found early."""
     from amanda.api.compilation import compile
 
-    compiled = []
-    for side in sides:
-        with show_progress(f"compiling {file} for {side}"), _named_in_errors(side):
-            compiled.append(compile(graph, side.backend, **common, **side.options))
-    found = []
-    for side, each in zip(sides, compiled, strict=True):
-        with show_progress(f"running {file} on {side}"), _named_in_errors(side):
-            found.append(each(feeds))
-    return found
+    progress = f"compiling {side.file} for {side.backend_text}"
+    with show_progress(progress), _named_in_errors(side):
+        return compile(side.graph, side.backend, **common, **side.options)
+
+
+def _run(side: Side, compiled: Compiled, feeds: Mapping[Any, Any]) -> dict[Any, Any]:
+    progress = f"running {side.file} on {side.backend_text}"
+    with show_progress(progress), _named_in_errors(side):
+        return compiled(feeds)
+
+
+def _feeds_for(
+    compiled: Compiled, first: Compiled, feeds: Mapping[Any, Any]
+) -> dict[Any, Any]:
+    """The feeds of the first side by the keys of another."""
+    if compiled is first:
+        return dict(feeds)
+    wanted, others = (
+        {slot.key: slot.type for slot in each.inputs} for each in (first, compiled)
+    )
+    keys = match_ports(wanted, others, "inputs")
+    return {keys[key]: value for key, value in feeds.items()}
+
+
+def _read_outputs(path: str) -> dict[Key, Any]:
+    """Stored outputs by name; an array without a name is the only output."""
+    found = read_arrays(path)
+    return found if isinstance(found, dict) else {0: found}
+
+
+def _type_of(value: Any) -> TensorType:
+    from amanda.types import DType, TensorType
+
+    return TensorType(DType.of(value.dtype), value.shape)
 
 
 @contextmanager
-def _named_in_errors(side: ComparedBackend) -> Iterator[None]:
+def _named_in_errors(side: Side) -> Iterator[None]:
     """Errors in this context name the backend and its options."""
     try:
         yield
     except AmandaError as error:
-        error.who = error.who or f"backend {side}"
+        error.who = error.who or f"backend {side.backend_text}"
         raise
 
 
-def compare_arrays(got: Any, wanted: Any, rtol: float, atol: float) -> ResultDifference:
-    """
-    >>> import numpy as np
-    >>> compare_arrays(np.float32([1.0, 2.5]), np.float32([1.0, 2.0]), 1e-4, 1e-5)
-    ResultDifference(equal=False, largest=0.5, why='')
-    """
-    import numpy as np
+def _compare(
+    got: Any, wanted: Any, rtol: float | None, atol: float | None
+) -> Difference:
+    """Compare a result; a tolerance that is given is that of floats alone."""
+    dtype = getattr(wanted, "dtype", None)
+    if (rtol is None and atol is None) or (
+        dtype is not None and dtype.kind in "biuOSU"
+    ):
+        return compare_values(got, wanted)
+    usual = default_tolerance("float32" if dtype is None else dtype)
+    given = Tolerance(
+        usual.rtol if rtol is None else rtol, usual.atol if atol is None else atol
+    )
+    return compare_values(got, wanted, given)
 
-    a, b = np.asarray(got), np.asarray(wanted)
-    if a.dtype != b.dtype or a.shape != b.shape:
-        why = f"{a.dtype}{list(a.shape)} against {b.dtype}{list(b.shape)}"
-        return ResultDifference(False, None, why)
-    if a.dtype.kind not in "fcV":
-        return ResultDifference(bool(np.array_equal(a, b)), None)
-    wide = np.complex128 if a.dtype.kind == "c" else np.float64
-    a, b = a.astype(wide), b.astype(wide)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    with np.errstate(invalid="ignore"):
-        far = np.where(same, 0.0, np.abs(a - b))
-        near = same | (np.isfinite(b) & (far <= atol + rtol * np.abs(b)))
-    return ResultDifference(bool(np.all(near)), float(np.max(far, initial=0.0)))
+
+def _name(side: Side, sides: Sequence[Side]) -> str:
+    """A side as the table names it: by what distinguishes the sides."""
+    if len({each.file for each in sides}) == 1:
+        return side.backend_text
+    if len({each.backend_text for each in sides}) == 1:
+        return side.file
+    return f"{side.file} on {side.backend_text}"
 
 
 def _comparison_answer(
-    file: str,
-    form: str,
-    sides: Sequence[ComparedBackend],
-    told: Sequence[tuple[ComparedBackend, Any, ResultDifference]],
+    form: str, reference: str, sides: Sequence[Side], found: Sequence[Comparison]
 ) -> Answer:
     rows = [
         (
-            str(side),
-            str(key),
-            "equal" if d.equal else "differs",
-            d.why or _largest_text(d),
+            _name(each.side, sides),
+            str(each.key),
+            "equal" if each.difference.equal else "differs",
+            *_measures(each.difference),
         )
-        for side, key, d in told
+        for each in found
     ]
+    first = sides[0]
     data: Mapping[str, object] = {
-        "file": file,
+        "file": first.file,
         "format": form,
-        "reference": sides[0].backend,
-        "reference_options": sides[0].options,
-        "results": [
-            {**side._asdict(), "result": str(key), **d._asdict()}
-            for side, key, d in told
-        ],
+        "reference": first.backend,
+        "reference_options": first.options,
+        "compared_with": reference,
+        "results": [_comparison_data(each) for each in found],
     }
-    equal = all(d.equal for _, _, d in told)
-    text: list[str | Table] = [f"compared with {sides[0]}"]
-    text.append(Table(("backend", "result", "verdict", "largest difference"), rows))
+    equal = all(each.difference.equal for each in found)
+    headings = ("compared", "result", "verdict", "max abs", "max rel", "SNR dB",
+                "cosine", "ulp")  # fmt: skip
+    text: list[str | Table] = [f"compared with {reference}", Table(headings, rows)]
+    text += [f"{_name(each.side, sides)}, {each.key}: {each.difference}"
+             for each in found if not each.difference.equal]  # fmt: skip
     code = 0 if equal else NumericMismatchError.exit_code
     return Answer(data, text, exit_code=code)
 
 
-def _largest_text(found: ResultDifference) -> str:
-    return "" if found.largest is None else f"{found.largest:.3g}"
+def _measures(found: Difference) -> list[str]:
+    values = (found.max_abs, found.max_rel, found.snr, found.cosine, found.max_ulp)
+    return ["" if value is None else f"{value:.3g}" for value in values]
+
+
+def _comparison_data(found: Comparison) -> dict[str, object]:
+    side, difference = found.side, found.difference
+    return {
+        "file": side.file,
+        "backend": side.backend,
+        "options": side.options,
+        "result": str(found.key),
+        "wanted": str(found.wanted),
+        "equal": difference.equal,
+        "largest": difference.max_abs,
+        "why": difference.why,
+        "max_rel": difference.max_rel,
+        "snr": difference.snr,
+        "cosine": difference.cosine,
+        "max_ulp": difference.max_ulp,
+        "elements": difference.size,
+        "unequal": difference.unequal,
+        "place": difference.place,
+    }
