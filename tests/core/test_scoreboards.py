@@ -15,6 +15,7 @@ from amanda.scoreboard import (
     DataSet,
     Outcome,
     Selection,
+    as_exact_as,
     cases_by_compilations,
     format_page,
     parse_section,
@@ -187,6 +188,46 @@ def test_uninitialized_outputs():
     criterion = same_types([np.zeros(3)])
     assert criterion(lambda: [np.full(3, np.nan)]) is None
     assert criterion(lambda: [np.zeros(4)]).startswith("dtypes and shapes")
+
+
+ROUNDING = np.float32([3e-9, -2e-9, 1e-9, 0])
+"""An expected gradient that is 0 in exact arithmetic."""
+
+
+@pytest.mark.parametrize(("found", "is_right"), [
+    (ROUNDING, True),
+    (np.roll(ROUNDING, 1), True),  # other rounding errors, as large as those expected
+    (2 * ROUNDING[::-1], True),
+    (3 * ROUNDING[::-1], False),
+    (ROUNDING + np.float32([0, 0, 0, 1e-6]), False),
+    (ROUNDING.astype("float64"), False),
+    (np.full(4, np.nan, "float32"), False),
+])  # fmt: skip
+def test_outputs_that_are_rounding_errors(found: Any, is_right: bool) -> None:
+    criterion = as_exact_as([ROUNDING], [np.zeros(4)], 1e-5, 0.0)
+    assert (criterion(lambda: [found]) is None) is is_right
+
+
+def test_outputs_are_compared_with_exact_ones_one_by_one() -> None:
+    """The errors of one output do not excuse another."""
+    exact = [np.full(3, 2.0), np.zeros(3)]
+    expected = [np.float32([2, 2, 2]), np.float32([1e-6, 0, -1e-6])]
+    criterion = as_exact_as(expected, exact, 1e-5, 0.0)
+    assert criterion(lambda: [expected[0] + np.float32(1e-6), -expected[1]]) is None
+    assert criterion(lambda: [expected[0] * np.float32(1.001), expected[1]]) == (
+        "output 0: 3 of 3 elements, at [0] 2.002000093460083, not 2.0; "
+        "errors 2.0e-03 and 0.0e+00"
+    )
+
+
+def test_sections_of_another_suite_have_its_name_in_their_titles() -> None:
+    answers = [
+        {"suite": suite, "backend": "torch-export", "totals": {"node": 2}, "cases": []}
+        for suite in ("torch", "onnx")
+    ]
+    page = format_page("# Page\n", answers)
+    titles = [line for line in page.splitlines() if line.startswith("## ")]
+    assert titles == ["## torch-export", "## onnx: torch-export"]
 
 
 def test_sections_of_one_backend_have_their_kinds_in_their_titles() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from amanda.scoreboard import Outcome, parse_section
 from amanda_torch_conformance import KINDS, cases, run_case
+from amanda_torch_conformance.cases import step_data
 from amanda_torch_conformance.program_files import (
     load_arrays,
     load_names,
@@ -79,20 +80,46 @@ def training_results(models):
     return load_names(file), load_arrays(file, "out_")[1:]
 
 
-def test_a_step_changes_the_parameters(models):
-    """All but the biases of keys, which softmax takes out of the scores."""
+def weights_before():
+    """The parameters of the model before the step, by name."""
     [(_, bert)] = cases(["models-training"], "bert")
-    names, after = training_results(models)
-    weights = {
+    return {
         op.attrs["target"]: np.asarray(op.attrs["x-value"])
         for op in bert.load() if op.type == "get_attr"
     }  # fmt: skip
+
+
+def test_a_step_changes_the_parameters(models):
+    """All but the biases of keys, which softmax takes out of the scores."""
+    names, after = training_results(models)
+    weights = weights_before()
     unchanged = [
         name for name, value in zip(names, after, strict=True)
         if np.abs(value - weights[name]).max() < 1e-3
     ]  # fmt: skip
     assert unchanged == [name for name in names if name.endswith("key.bias")]
     assert len(unchanged) == 2
+
+
+def test_wrong_gradients_are_found(models):
+    """One of 1.001 times the size, and one that is 0 but for rounding."""
+    names, _ = training_results(models)
+    data = step_data(models / "bert" / "models-training" / "0.npz")
+    before = [None, *map(weights_before().get, names)]
+
+    def outcome_with(name, change):
+        i = 1 + names.index(name)
+        after = list(data.expected)
+        step = after[i].astype("float64") - before[i]
+        after[i] = (before[i] + change(step)).astype("float32")
+        return data.criterion(lambda: after)
+
+    for name in names:
+        why = outcome_with(name, lambda step: 1.001 * step)
+        assert (why is None) == name.endswith("key.bias")
+        if name.endswith("key.bias"):
+            assert outcome_with(name, lambda step: np.roll(step, 1)) is None
+            assert "errors" in outcome_with(name, lambda step: step + 1e-5)
 
 
 @pytest.mark.scale

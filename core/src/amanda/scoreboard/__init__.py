@@ -15,6 +15,7 @@ from __future__ import annotations
 from amanda.scoreboard.comparison import difference
 from amanda.scoreboard.criteria import (
     Criterion,
+    as_exact_as,
     same_distribution,
     same_quantities,
     same_types,
@@ -44,6 +45,7 @@ __all__ = [
     "Outcome",
     "Scoreboard",
     "Selection",
+    "as_exact_as",
     "cases_by_compilations",
     "cases_by_mode",
     "count_outcomes",

@@ -14,7 +14,13 @@ from typing import Any, Final
 
 from amanda.scoreboard.comparison import difference
 
-__all__ = ["Criterion", "same_distribution", "same_quantities", "same_types"]
+__all__ = [
+    "Criterion",
+    "as_exact_as",
+    "same_distribution",
+    "same_quantities",
+    "same_types",
+]
 
 Criterion = Callable[[Callable[[], Sequence[Any]]], str | None]
 
@@ -22,6 +28,8 @@ _FALSE_ALARM: Final = 1e-9
 """The chance that all elements of a right output meet the bound, at most."""
 _ERRORS: Final = 6.0
 """How many standard errors the mean ranks of draws may be apart."""
+_ERROR_RATIO: Final = 2.0
+"""How much larger the rounding error of right outputs may be than that of others."""
 
 
 def same_types(expected: Sequence[Any]) -> Criterion:
@@ -49,6 +57,45 @@ def same_quantities(
         )
 
     return why
+
+
+def as_exact_as(
+    expected: Sequence[Any], exact: Sequence[Any], rtol: float, atol: float,
+    ulps: int = 0,
+) -> Criterion:  # fmt: skip
+    """Outputs equal to `expected`, or as near to `exact` as `expected` are.
+
+    `exact` are the same outputs computed in float64. Each output is right if it equals
+    the expected one within the tolerance, or if its largest error is at most twice the
+    largest error of the expected one, both against the exact one. The second holds
+    where rounding decides most digits, as of a gradient that is 0 in exact arithmetic.
+    """
+
+    def why(draw: Callable[[], Sequence[Any]]) -> str | None:
+        outputs = draw()
+        wrong = _type_difference(outputs, expected)
+        if wrong:
+            return wrong
+        for i, (have, want, true) in enumerate(
+            zip(outputs, expected, exact, strict=True)
+        ):
+            wrong = difference([have], [want], rtol, atol, ulps)
+            ours, theirs = _largest_error(have, true), _largest_error(want, true)
+            if wrong and not ours <= _ERROR_RATIO * theirs:
+                wrong = wrong.removeprefix("output 0: ")
+                return f"output {i}: {wrong}; errors {ours:.1e} and {theirs:.1e}"
+        return None
+
+    return why
+
+
+def _largest_error(array: Any, exact: Any) -> float:
+    """The largest distance of an element from the exact one."""
+    import numpy as np
+
+    wide = np.result_type(exact, np.float64)
+    apart = np.abs(np.asarray(array).astype(wide) - np.asarray(exact).astype(wide))
+    return float(apart.max(initial=0.0))
 
 
 def same_distribution(

@@ -19,13 +19,14 @@ _MAX_REASON: Final = 160
 def format_page(head: str, answers: Sequence[Mapping[str, Any]]) -> str:
     """The page of some answers; their `totals` are numbers of cases by kind.
 
-    Answers of one backend have their kinds in their titles.
+    Answers of one backend have their kinds in their titles, those of another suite than
+    the first one its name.
     """
     parts = [head]
-    repeats = Counter(map(_title, answers))
-    for answer in answers:
+    titles = [_title(answer, answers[0].get("suite")) for answer in answers]
+    repeats = Counter(titles)
+    for answer, title in zip(answers, titles, strict=True):
         failing, totals = answer["cases"], answer["totals"]
-        title = _title(answer)
         if repeats[title] > 1:
             title += f": {', '.join(totals)}"
         parts += [f"## {title}\n", _table(failing, totals)]
@@ -35,13 +36,15 @@ def format_page(head: str, answers: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(parts)
 
 
-def _title(answer: Mapping[str, Any]) -> str:
+def _title(answer: Mapping[str, Any], suite: str | None) -> str:
+    own = answer.get("suite")
+    name = "" if own == suite else f"{own}: "
     other = answer.get("fallback")
     more = f", unsupported ops on {other}" if other else ""
     again = ", with a second data set" if answer.get("second") else ""
     every = answer.get("every", 1)
     part = f", one of {every} cases" if every > 1 else ""
-    return f"{answer['backend']}{more}{again}{part}"
+    return f"{name}{answer['backend']}{more}{again}{part}"
 
 
 def _table(failing: Sequence[Mapping[str, Any]], totals: Mapping[str, int]) -> str:

@@ -14,6 +14,7 @@ from amanda.scoreboard import (
     Criterion,
     DataSet,
     Outcome,
+    as_exact_as,
     name_filter,
     run_data_sets,
     run_function,
@@ -34,7 +35,7 @@ from amanda_torch_conformance.quantities import (
 )
 from amanda_torch_conformance.training import training_function
 
-__all__ = ["KINDS", "Case", "cases", "run_case"]
+__all__ = ["KINDS", "Case", "cases", "run_case", "step_data"]
 
 KINDS: Final = ("static", "dynamic", "models", "models-dynamic", "models-training")
 """
@@ -140,10 +141,7 @@ class ModelCase:
             reason = "programs of PyTorch are trained: --backend torch-export"
             return Outcome(self.name, self.kind, "declined", reason)
         [file] = self._files()
-        data = DataSet(
-            load_arrays(file, "in_"), load_arrays(file, "out_"), *_STEP_TOLERANCES
-        )
-        names = load_names(file)
+        names, data = load_names(file), step_data(file)
         return run_function(
             self.name, self.kind, lambda: training_function(self._load_hub(), names),
             [data],
@@ -154,6 +152,18 @@ class ModelCase:
 
     def _load_hub(self) -> Graph:
         return amanda.convert(self.load(), "std")
+
+
+def step_data(file: Path) -> DataSet:
+    """The inputs of a step of training, the loss and the parameters after it.
+
+    These are right if they equal PyTorch's, or are as near as PyTorch's to those of
+    the same step in float64.
+    """
+    expected, exact = load_arrays(file, "out_"), load_arrays(file, "exact_")
+    criterion = as_exact_as(expected, exact, *_STEP_TOLERANCES)
+    feeds = load_arrays(file, "in_")
+    return DataSet(feeds, expected, *_STEP_TOLERANCES, criterion=criterion)
 
 
 _PROGRAMS: Final = {"models-training": "models"}

@@ -36,8 +36,12 @@ values. The kinds:
 - `models-training`: the graph of the hub as a module of PyTorch, trained by one step of
   SGD. The loss, a weighted sum of the squares of all floating-point outputs, and each
   parameter that has a gradient are those of the model of `transformers` after the same
-  step, to 1e-5 of the largest element. The learning rate is 1: parameters change as
-  much as their gradients.
+  step, to 1e-5 of the largest element, or else at most twice as far as these from those
+  of the same step in float64: some gradients, as of biases of keys, are 0 but for
+  rounding. The learning rate is 1: parameters change as much as their gradients.
+
+The section `onnx: torch-export` is ONNX's own test suite, whose graphs are run as
+programs of PyTorch: `amanda scoreboard onnx --backend torch-export`.
 
 On the backend `torch-export` a case is a round trip: the graph of the hub is mapped to
 PyTorch again, written as `.pt2`, loaded by `torch.export.load`, and run by PyTorch.

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.exporters.exporter_dynamo import apply_patches
 from transformers.integrations.executorch import register_dynamic_cache_export_support
 
@@ -145,10 +146,13 @@ def make_data_sets(row: Model, call: ModelCall, axes: str) -> Iterator[dict[str,
 def training_data(row: Model, call: ModelCall) -> dict[str, Any]:
     """Inputs, and the loss and parameters after one step of SGD, as arrays by name.
 
-    These are the parameters that have a gradient; a tied one has several names.
+    These are the parameters that have a gradient; a tied one has several names. The
+    arrays `exact_0`, `exact_1` ... are the loss and the parameters of float64.
     """
     feeds = model_feeds(row, call, SIZES[0])
     inputs = [x.clone() for x in pytree.tree_leaves(feeds.kwargs)]
+    with torch.random.fork_rng():
+        exact_loss, exact = _exact_step(call, copy.deepcopy(feeds.kwargs))
     loss = sgd_step(call, (), feeds.kwargs)
     if not loss.isfinite():
         raise ValueError(f"the loss is {float(loss)}")
@@ -157,6 +161,42 @@ def training_data(row: Model, call: ModelCall) -> dict[str, Any]:
         if parameter.grad is not None:
             names.setdefault(parameter, []).append(name)
     outputs = [loss, *names]
+    exact_outputs = [exact_loss, *(exact[first] for first, *_ in names.values())]
     arrays = {f"in_{i}": x.numpy() for i, x in enumerate(inputs)}
     arrays |= {f"out_{i}": y.detach().numpy() for i, y in enumerate(outputs)}
+    arrays |= {f"exact_{i}": y.detach().numpy() for i, y in enumerate(exact_outputs)}
     return arrays | {"names": np.array([" ".join(each) for each in names.values()])}
+
+
+def _exact_step(call: ModelCall, kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The loss of a step in float64 of a copy of a model, and its parameters."""
+    model = copy.deepcopy(call.model).double()
+    model.set_experts_implementation("eager")  # grouped_mm has no float64
+    wide = ModelCall(model, kwargs).eval()
+    kwargs = pytree.tree_map(_widen, kwargs)
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Float64():
+            loss = sgd_step(wide, (), kwargs)
+    finally:
+        torch.set_default_dtype(usual)
+    return loss, dict(wide.named_parameters(remove_duplicate=False))
+
+
+def _widen(leaf: Any) -> Any:
+    is_narrow = isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float32
+    return leaf.double() if is_narrow else leaf
+
+
+class _Float64(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
+    """Where casts to float32, and new tensors of it, are of float64."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        args, kwargs = pytree.tree_map(
+            lambda leaf: torch.float64 if leaf is torch.float32 else leaf,
+            (args, kwargs or {}),
+        )
+        return func(*args, **kwargs)
