@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -85,6 +86,23 @@ class Barriers(nn.Module):
             scale = torch.exp(self.second(y))
         z = self.second(y.detach()) * scale + self.first.weight.sum()
         return self.scale(z) * torch.arange(4).detach()
+
+
+class Weights(nn.Module):
+    """Weights of every kind, and a row of an embedding that is not trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(5, 4, padding_idx=1)
+        self.linear = nn.Linear(4, 4)
+        self.linear.weight.requires_grad_(False)
+        self.register_buffer("scale", torch.randn(4))
+        self.register_buffer("shift", torch.randn(4), persistent=False)
+        self.register_buffer("order", torch.tensor([3, 1, 0, 2]))
+
+    def forward(self, tokens: Any) -> Any:
+        y = self.linear(self.embedding(tokens) * self.scale)
+        return y[..., self.order] + self.shift
 
 
 class Case(NamedTuple):
@@ -180,6 +198,39 @@ def test_a_training_step_through_the_hub(name: str) -> None:
     for name, value in parameters.items():
         assert trained[name].isfinite().all()
         torch.testing.assert_close(value, trained[name], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("via_hub", [False, True])
+def test_frozen_parameters_and_buffers_stay_so(via_hub: bool) -> None:
+    """Neither they nor the row of the padding change in training."""
+    torch.manual_seed(0)
+    case = Case(Weights(), (torch.tensor([[1, 0, 3], [4, 1, 1]]),), {})
+    graph = amanda.load(case.program())
+    if via_hub:
+        graph = amanda.convert(amanda.convert(graph, "std"), "torch")
+    program = to_exported_program(graph)
+    module = program.module()
+    trained = {n: p.requires_grad for n, p in module.named_parameters()}
+    assert trained == {n: p.requires_grad for n, p in case.module.named_parameters()}
+    assert set(dict(module.named_buffers())) == {"scale", "shift", "order"}
+    assert set(module.state_dict()) == set(case.module.state_dict())
+    assert list(program.graph_signature.non_persistent_buffers) == ["shift"]
+    torch.testing.assert_close(step(module, case), step(case.module, case))
+    torch.testing.assert_close(module.state_dict(), case.module.state_dict())
+
+
+def test_kinds_of_weights_are_kept_in_onnx(tmp_path: Path) -> None:
+    """They follow initializers and Gather as metadata."""
+    case = Case(Weights(), (torch.tensor([[1, 0, 3]]),), {})
+    amanda.save(amanda.convert(amanda.load(case.program()), "onnx@18"),
+                tmp_path / "weights.onnx")  # fmt: skip
+    graph = amanda.convert(amanda.load(tmp_path / "weights.onnx"), "torch")
+    module = to_module(graph)
+    frozen = [n for n, p in module.named_parameters() if not p.requires_grad]
+    assert frozen == ["linear.weight"]
+    assert {"scale", "shift", "order"} <= set(dict(module.named_buffers()))
+    [embedding] = [op for op in graph if op.type == "aten.embedding.default"]
+    assert embedding.attrs == {"padding_idx": 1}
 
 
 def test_a_module_is_exported_again(case: Case) -> None:

@@ -199,10 +199,11 @@ class GraphReader:
             type = type or payload.tensor.type
         op.output.type = type
         record = {} if payload is None else payload.record
+        NODE_RECORDS.add(op, payload=record)
         if entry is not None and kind == "as_tensor":
             usual = self.program.types.is_usual(entry, op.output.type, is_trained(op))
             entry = None if usual else entry
-        NODE_RECORDS.add(op, values=[entry] if entry else None, payload=record)
+        NODE_RECORDS.add(op, values=[entry] if entry else None)
         self._put(name, op.output)
         self.inputs.append(name)
 

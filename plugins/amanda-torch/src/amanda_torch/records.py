@@ -10,12 +10,21 @@ from amanda.graph import VALUE_NOTE, Op
 from amanda.types import TensorType
 
 __all__ = [
-    "INPUT_RECORDS", "NODE_RECORDS", "PROGRAM_RECORDS", "VALUE", "is_trained",
-    "usual_groups",
+    "FROZEN", "INPUT_RECORDS", "NODE_RECORDS", "PADDING_NOTE", "PROGRAM_RECORDS",
+    "VALUE", "WEIGHT_NOTE", "is_frozen", "is_trained", "usual_groups",
 ]  # fmt: skip
 
 VALUE: Final = VALUE_NOTE
 """The free note of a `get_attr` with its value, a Tensor."""
+
+WEIGHT_NOTE: Final = "x-weight"
+"""The free note of a constant of the hub with its kind in PyTorch: that of `get_attr`,
+or `FROZEN`; absent where it follows from the value and the ops that read it."""
+FROZEN: Final = "frozen parameter"
+"""A parameter that is not trained."""
+PADDING_NOTE: Final = "x-padding-idx"
+"""The free note of a gather of the hub that is an embedding: the row that is not
+trained."""
 
 _TEXT: Final = of_class(str)
 _TEXTS: Final = list_of(_TEXT)
@@ -93,4 +102,10 @@ def is_trained(op: Op) -> bool:
     """Whether gradients of the value of an op are wanted: of a parameter."""
     kind = op.attrs.get("kind") if op.type == "get_attr" else None
     type = op.output.type if kind == "parameter" else None
-    return isinstance(type, TensorType) and type.dtype.kind == "float"
+    is_float = isinstance(type, TensorType) and type.dtype.kind == "float"
+    return is_float and not is_frozen(op)
+
+
+def is_frozen(op: Op) -> bool:
+    """Whether a file says that a parameter of floats is not trained."""
+    return NODE_RECORDS.of(op).get("payload", {}).get("requires_grad") is False

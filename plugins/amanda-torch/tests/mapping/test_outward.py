@@ -144,6 +144,22 @@ def test_extrema_of_unsigned_integers(dtype, tmp_path):
     np.testing.assert_array_equal(results[1], np.minimum(a, b))
 
 
+@pytest.mark.parametrize("k", [-2, 0, 1])
+def test_identity_matrices_of_symbolic_sizes(k, tmp_path):
+    from amanda_std import ops, trace
+
+    def function(x):
+        rows, columns = ops.dim(x, axis=0), ops.dim(x, axis=1)
+        return x + ops.eye(rows, columns, k=k, dtype=DType("float32"))
+
+    graph = trace(function, [amanda.parse_type("float32[n, m]")])
+    module = load_in_torch(graph, tmp_path / "m.pt2")
+    for shape in ((3, 5), (4, 4), (6, 2)):
+        x = torch.rand(shape)
+        [y] = module(x)
+        np.testing.assert_array_equal(y, x.numpy() + np.eye(*shape, k, "float32"))
+
+
 def test_random_numbers_from_the_generator(tmp_path):
     """Other ones in each call, and the same ones after `manual_seed`."""
     from amanda_std import ops, trace

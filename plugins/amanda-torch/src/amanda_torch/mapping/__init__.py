@@ -22,6 +22,7 @@ from amanda.graph import Graph
 from amanda.mapping import Conversion, HubMapping, op_location
 from amanda_torch.mapping.definitions import DEFINITIONS
 from amanda_torch.mapping.side import torch_side
+from amanda_torch.records import PADDING_NOTE, VALUE, WEIGHT_NOTE
 
 __all__ = ["MAPPING"]
 
@@ -51,6 +52,6 @@ MAPPING = TorchMapping(
     package=__name__,
     definitions=DEFINITIONS,
     layout="NC*",
-    consumed_notes=("x-value",),
+    consumed_notes=(VALUE, WEIGHT_NOTE, PADDING_NOTE),
 )
 """The entry `torch-std` of `amanda.mappings`."""

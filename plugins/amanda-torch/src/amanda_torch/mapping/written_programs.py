@@ -19,15 +19,17 @@ from amanda.mapping import constant_of, gap_error
 from amanda.tensors import Tensor
 from amanda.types import Sym, TensorType, Type, evaluate
 from amanda_torch.expressions import SymbolHints, is_data_dependent
-from amanda_torch.records import PROGRAM_RECORDS, VALUE
+from amanda_torch.mapping.weight_kinds import usual_kind
+from amanda_torch.records import (
+    FROZEN,
+    NODE_RECORDS,
+    PADDING_NOTE,
+    PROGRAM_RECORDS,
+    VALUE,
+    WEIGHT_NOTE,
+)
 
 __all__ = ["finish_program"]
-
-_STATISTICS = {
-    "aten.batch_norm.default": (3, 4),
-    "aten._native_batch_norm_legit_no_training.default": (3, 4),
-}
-"""The inputs of ops that are buffers of a layer, and not trained."""
 
 
 def finish_program(graph: Graph) -> None:
@@ -39,6 +41,9 @@ def finish_program(graph: Graph) -> None:
                 _pass_captures(op)
     _use_parameters(graph)
     for part in graph.graphs():
+        for op in part:
+            if op.has_attrs:
+                op.attrs.pop(PADDING_NOTE, None)
         _add_types(part)
     _name_dims(graph)
     _add_hints(graph)
@@ -54,11 +59,15 @@ def _use_parameters(graph: Graph) -> None:
         tensor = constant_of(op.output) if op.type == CONSTANT else None
         if tensor is None:
             continue
-        kind = _kind_of(op.output, tensor, op.name or "")
+        usual = usual_kind(op.output, tensor, op.name or "")
+        kind = str(op.attrs.get(WEIGHT_NOTE, usual))
+        record = {"requires_grad": False} if kind == FROZEN else {}
+        kind = "parameter" if kind == FROZEN else kind
         target = targets.add(op.name or op.output.name or _name_from_use(op) or kind)
         with graph.before(op):
             attrs = {"target": target, "kind": kind, VALUE: tensor}
             new = graph.add("get_attr", [], attrs)
+        NODE_RECORDS.add(new, payload=record)
         new.output.type = tensor.type
         graph.replace_uses(op.output, new.output)
         graph.remove(op)
@@ -84,22 +93,10 @@ def _name_from_use(op: Op) -> str:
     return ".".join([*(scope[:-1] or scope), definition.inputs[place].name])
 
 
-_PREFIX = {"parameter": "p_", "buffer": "b_", "constant": "c_"}
+_PREFIX = {
+    "parameter": "p_", "buffer": "b_", "non_persistent_buffer": "b_", "constant": "c_",
+}  # fmt: skip
 """What PyTorch puts before the names of weights in programs."""
-
-
-def _kind_of(value: OutputPort, tensor: Tensor, name: str) -> str:
-    """Floats are trained, but for the statistics of a normalization, and for scalars
-    whose name has no module: `model.logit_scale` is a parameter."""
-    if tensor.dtype.kind != "float" or not (tensor.shape or "." in name):
-        return "constant"
-    places = {
-        i
-        for op in value.user_ops
-        for i, source in enumerate(op.inputs)
-        if source is value and i in _STATISTICS.get(op.type or "", ())
-    }
-    return "buffer" if places else "parameter"
 
 
 class _Targets:

@@ -30,7 +30,14 @@ from amanda_torch.mapping.functionalization.views import (
     is_view,
     viewed_input,
 )
-from amanda_torch.records import INPUT_RECORDS, NODE_RECORDS, PROGRAM_RECORDS, VALUE
+from amanda_torch.mapping.weight_kinds import usual_kind, weight_kind
+from amanda_torch.records import (
+    INPUT_RECORDS,
+    NODE_RECORDS,
+    PROGRAM_RECORDS,
+    VALUE,
+    WEIGHT_NOTE,
+)
 
 __all__ = ["functionalize"]
 
@@ -61,9 +68,9 @@ def functionalize(graph: Graph) -> Graph:
     add_maps(copy)
     for part in list(copy.graphs()):
         kept |= _Functionalization(part).run(kept)
-    _forget_files(copy)
     remove_unused(copy, kept)
     _use_constants(copy, kept)
+    _forget_files(copy)
     return copy
 
 
@@ -290,7 +297,9 @@ def _use_constants(graph: Graph, written: set[Op]) -> None:
         with graph.before(op):
             constant = graph.constant(value)
         constant.output.type = value.type_with_content()
+        name, kind = str(op.attrs["target"]), weight_kind(op)
+        if kind != usual_kind(op.output, value, name):
+            constant.attrs[WEIGHT_NOTE] = kind
         graph.replace_uses(op.output, constant.output)
-        name = str(op.attrs["target"])
         graph.remove(op)
         constant.name = graph.fresh_name(name)

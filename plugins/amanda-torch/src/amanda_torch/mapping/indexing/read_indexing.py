@@ -16,6 +16,7 @@ from amanda_torch.mapping.shapes.read_joins import pad
 from amanda_torch.mapping.shapes.read_shapes import permute
 from amanda_torch.mapping.type_promotion import INT as _INT
 from amanda_torch.mapping.type_promotion import as_value, number
+from amanda_torch.records import PADDING_NOTE
 
 __all__ = ["READ"]
 
@@ -406,8 +407,11 @@ def read_embedding(
     weight: Any, indices: Any, padding_idx: int = -1, by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:  # fmt: skip
-    del padding_idx, by_freq, sparse
-    return ops.gather(weight, indices, 0)
+    del by_freq, sparse
+    y = ops.gather(weight, indices, 0)
+    if padding_idx >= 0:
+        y.port.op.attrs[PADDING_NOTE] = padding_idx
+    return y
 
 
 def read_embedding_renorm(weight: Any, indices: Any, max_norm: float,

@@ -20,6 +20,7 @@ from amanda_torch.mapping.written_arguments import (
     write_constant,
     write_size,
 )
+from amanda_torch.records import PADDING_NOTE
 
 __all__ = ["WRITE"]
 
@@ -36,6 +37,10 @@ def _as_positions(o: Any, indices: Any) -> Any:
 def write_gather(o: Any, x: Any, indices: Any, axis: Any = 0) -> Any:
     """Negative indices count from the end."""
     at = int(np.ravel(required_static(axis, "the axis"))[0]) % max(rank_of(x), 1)
+    padding = o.source.attrs.get(PADDING_NOTE, -1)
+    if padding >= 0 and at == 0 and rank_of(x) == 2:
+        places = _as_positions(o, indices)
+        return write_call(o, "embedding", x, places, padding_idx=padding)
     number = number_or_value(indices)
     if not isinstance(number, OutputPort):
         return write_call(o, "select.int", x, dim=at, index=int(number))

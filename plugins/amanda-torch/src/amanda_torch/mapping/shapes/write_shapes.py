@@ -366,11 +366,20 @@ def write_arange(o: Any, start: Any, stop: Any, step: Any = 1) -> Any:
 
 def write_eye(o: Any, rows: Any, columns: Any = None, *, k: int = 0,
               dtype: Any) -> Any:  # fmt: skip
-    height, width = (
-        int(np.ravel(required_static(size, "the size"))[0])
-        for size in (rows, rows if columns is None else columns)
+    given = (rows, rows if columns is None else columns)
+    height, width = (write_sizes(o, size)[0] for size in given)
+    if isinstance(height, int) and isinstance(width, int):
+        return write_constant(o, np.eye(height, width, k).astype(dtype.numpy))
+    if not k:
+        return write_call(o, "eye.m", n=height, m=width, dtype=dtype)
+    own, other = (
+        write_call(o, "arange.start_step", start=0, end=size, step=1, dtype=INT)
+        for size in (width, height)
     )
-    return write_constant(o, np.eye(height, width, k).astype(dtype.numpy))
+    shifted = write_call(o, "add.Scalar", other, other=k)
+    column = write_call(o, "unsqueeze", shifted, dim=1)
+    is_one = write_call(o, "eq.Tensor", own, column)
+    return write_call(o, "to.dtype", is_one, dtype=dtype)
 
 
 WRITE: dict[str, Any] = {
