@@ -194,7 +194,7 @@ def nested_config(depth: int) -> dict[str, Any]:
 
 
 def broken_heap() -> bytes:
-    """A whole model whose text has a length of 0, at which HDF5 would not end."""
+    """A whole model whose heap of texts has none."""
     file = io.BytesIO()
     with h5py.File(file, "w") as h5:
         h5.attrs["model_config"] = json.dumps(dense_config())
@@ -205,7 +205,7 @@ def broken_heap() -> bytes:
 
 
 BAD = {
-    "a heap": (broken_heap(), "a heap of the HDF5 file is damaged"),
+    "a heap": (broken_heap(), "HDF5 file is damaged"),
     "half a surrogate pair": (
         archive_of(b'{"class_name": "\\udcff"}', None),
         "not valid JSON",

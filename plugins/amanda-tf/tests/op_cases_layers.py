@@ -158,6 +158,10 @@ NN = [
     case("MaxPool", r(2, 5, 4, 3), **POOL),
     case("AvgPool", r(2, 5, 4, 3), **POOL),
     case("MaxPoolV2", r(2, 5, 4, 3), [1, 2, 2, 1], [1, 1, 1, 1], padding="VALID"),
+    *(
+        case("MaxPoolV2", r(2, 5, 4, 3), i(1, 3, 2, 1), i(1, 2, 1, 1), padding=p)
+        for p in ("SAME", "VALID")
+    ),
     case("MaxPool3D", r(1, 4, 4, 4, 2), **CUBE),
     case("AvgPool3D", r(1, 4, 4, 4, 2), **CUBE),
     case("MaxPoolWithArgmax", r(2, 4, 4, 3), **{**POOL, "padding": "VALID"}),
@@ -193,6 +197,8 @@ IMAGES = [
     case("DepthToSpace", r(1, 2, 3, 8), block_size=2),
     case("SpaceToDepth", r(1, 4, 6, 2), block_size=2),
     case("SpaceToBatchND", r(1, 3, 4, 2), [2, 2], [[1, 0], [0, 0]]),
+    case("SpaceToBatchND", r(2, 3, 4, 2), i(2, 4), i([1, 0], [0, 0])),
+    case("BatchToSpaceND", r(8, 3, 4, 2), i(2, 2), i([1, 0], [0, 3])),
     case("BatchToSpaceND", r(4, 2, 2, 2), [2, 2], [[1, 0], [0, 0]]),
     case("SpaceToBatch", r(1, 3, 4, 2), [[1, 0], [0, 0]], block_size=2),
     case("BatchToSpace", r(4, 2, 2, 2), [[1, 0], [0, 0]], block_size=2),
@@ -218,6 +224,41 @@ IMAGES = [
     case("AdjustSaturation", r(1, 3, 3, 3, low=0, high=1), np.float32(0.5)),
     case("NonMaxSuppression", BOXES, SCORES, 3),
     case("NonMaxSuppressionV2", BOXES, SCORES, 3, 0.5),
+    case("NonMaxSuppressionWithOverlaps", r(6, 6, low=0, high=1), r(6), 4, 0.6, -1.0),
+    *(
+        case(
+            "CombinedNonMaxSuppression",
+            r(2, 6, q, 4, low=0, high=1.2),
+            r(2, 6, 3, low=0, high=1),
+            3,
+            n,
+            0.3,
+            0.2,
+            **more,
+        )
+        for q, n, more in (
+            (1, 5, {}),
+            (3, 5, {"clip_boxes": False}),
+            (3, 40, {"pad_per_class": True}),
+            (1, 40, {}),
+        )
+    ),
+    *(
+        case("DrawBoundingBoxes", r(2, 6, 7, d), r(2, 12, 4, low=-0.3, high=1.3))
+        for d in (1, 3, 4)
+    ),
+    case(
+        "DrawBoundingBoxesV2",
+        r(2, 6, 7, 3),
+        r(2, 4, 4, low=-0.3, high=1.3),
+        r(2, 4, low=0, high=1),
+    ),
+    *(
+        case(
+            "ResizeBicubic", r(1, 5, 4, 2, low=0, high=255, dtype="uint8"), [3, 7], **h
+        )
+        for h in ({}, {"align_corners": True}, {"half_pixel_centers": True})
+    ),
     case("NonMaxSuppressionV3", BOXES, SCORES, 3, 0.5, 0.1),
     case(
         "NonMaxSuppressionV4", BOXES, SCORES, 3, 0.5, 0.1, pad_to_max_output_size=True
@@ -422,8 +463,9 @@ RANDOM = [
         ][:2],
     ),
     *(
-        case(op, [3, 5], seed=5, seed2=6, dtype="float32")
+        case(op, [3, 5], seed=5, seed2=6, dtype=dtype)
         for op in ("RandomUniform", "RandomStandardNormal", "TruncatedNormal")
+        for dtype in ("float16", "float32", "float64")
     ),
     case("RandomUniformInt", [3, 5], 2, 9, seed=5, seed2=6),
     case("RandomShuffle", r(7), seed=5, seed2=6),

@@ -21,9 +21,7 @@ def run_by_tensorflow(case: OpCase) -> tuple[bytes, list[str], list[Any]]:
     ]
 
     def named(*xs: Any) -> list[Any]:
-        found = case.build(*xs)
-        rows = list(found) if isinstance(found, list | tuple) else [found]
-        rows = rows[: case.results]
+        rows = tf.nest.flatten(case.build(*xs))[: case.results]
         return [tf.identity(row, f"result_{n}") for n, row in enumerate(rows)]
 
     function = tf.function(named, jit_compile=case.jit or None, autograph=False)

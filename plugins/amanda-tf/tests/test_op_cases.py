@@ -16,7 +16,7 @@ from amanda_tf.mapping import MAPPING
 pytest.importorskip("tensorflow", reason="needs TensorFlow, to compare with")
 sys.path.insert(0, str(Path(__file__).parent))  # its tables stand beside it
 op_runs = import_module("op_runs")
-TABLES = ("basic", "control", "gradients", "layers", "linalg", "xla")
+TABLES = ("basic", "control", "gradients", "layers", "linalg", "text", "xla")
 CASES = [c for name in TABLES for c in import_module(f"op_cases_{name}").CASES]
 
 
@@ -57,7 +57,7 @@ WITHOUT_KERNEL = {
 }  # fmt: skip
 """Ops that TensorFlow has no kernel for on CPU."""
 IN_TEST_FUNCTIONS = {
-    "AnonymousHashTable", "AnonymousMutableHashTable", "AsString", "HashTable",
+    "AnonymousHashTable", "AnonymousMutableHashTable", "HashTable",
     "HashTableV2", "LookupTableExport", "LookupTableExportV2", "LookupTableFind",
     "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "MapDefun",
     "MutableHashTable", "MutableHashTableV2", "RaggedGather", "RaggedTensorToSparse",

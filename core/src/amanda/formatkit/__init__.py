@@ -59,12 +59,11 @@ from amanda.formatkit.wire import (
     locate_error,
     unpack_varints,
 )
-from amanda.formatkit.zip_archive import Archive, BytesFile, parse_json
+from amanda.formatkit.zip_archive import Archive, parse_json
 
 __all__ = [
     "Archive",
     "BYTES",
-    "BytesFile",
     "UNKNOWN_FIELDS",
     "Buffer",
     "DTypeCodes",

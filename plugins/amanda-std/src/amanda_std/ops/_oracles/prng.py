@@ -54,14 +54,18 @@ def philox_stream(key: Sequence[int], skip: int = 0) -> Iterator[int]:
 
 
 def unit_float(word: int) -> float:
-    """23 bits as a number in [0, 1)."""
-    (number,) = struct.unpack("<f", struct.pack("<I", 0x3F800000 | word))
+    """The low 23 bits of a word as a number in [0, 1)."""
+    (number,) = struct.unpack("<f", struct.pack("<I", 0x3F800000 | word & 0x7FFFFF))
     return float(number) - 1.0
 
 
-def box_muller(first: int, second: int) -> tuple[float, float]:
-    """Box-Muller: two normal numbers from the low 23 bits of two words."""
-    size = max(unit_float(first & 0x7FFFFF), 1e-7)
-    angle = 2 * math.pi * unit_float(second & 0x7FFFFF)
-    far = math.sqrt(-2 * math.log(size))
+def unit_double(high: int, low: int) -> float:
+    """The low 52 bits of two words as a number in [0, 1)."""
+    return ((high << 32 | low) % 2**52) / 2**52
+
+
+def box_muller(first: float, second: float) -> tuple[float, float]:
+    """Box-Muller: two normal numbers from two uniform ones."""
+    angle = 2 * math.pi * second
+    far = math.sqrt(-2 * math.log(max(first, 1e-7)))
     return far * math.sin(angle), far * math.cos(angle)

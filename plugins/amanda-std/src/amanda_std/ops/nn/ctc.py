@@ -1,4 +1,4 @@
-"""Connectionist temporal classification (CTC) loss."""
+"""Connectionist temporal classification (CTC): the loss, and beam search."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from amanda.types import DType
+from amanda.errors import UsageError
+from amanda.types import DType, TensorType
 from amanda_std.engine.annotations import Index, RealFloating
-from amanda_std.engine.operation import composite
+from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, ramp
 from amanda_std.ops.control.scan import scan
 from amanda_std.ops.math.arithmetic import (
@@ -41,6 +42,7 @@ from amanda_std.ops.tensor.shape import (
 
 _LOG_ZERO = -1e30
 """Logarithm of probability zero; finite, so that gradients stay finite."""
+_Prefix = tuple[int, ...]
 
 
 @composite
@@ -203,3 +205,149 @@ def _() -> Samples:
     yield Sample((x, whole, None, empty), array(rows, "float32"), {"reduction": "none"})
     yield Sample((x[:, :0], whole[:0]), array([], "float32"), {"reduction": "none"},
                  smooth=False)  # fmt: skip
+
+
+# -- beam search ---------------------------------------------------------------------
+
+
+@primitive(numpy_only=True)
+def ctc_beam_search(
+    x: RealFloating, steps: Index | None = None, *, width: int, paths: int = 1,
+    blank: int = 0, merge_repeated: bool = False,
+) -> tuple[Index, Index, RealFloating]:  # fmt: skip
+    """The most probable label sequences, by a CTC beam search of `width` prefixes
+
+    x: [time, batch, classes], of which softmax gives probabilities; `steps`: valid time
+    steps. Returns labels [paths, batch, time], padded with -1, their numbers and the
+    logarithms of their probabilities. `merge_repeated` drops repetitions in results."""
+    time, batch, _ = x.shape
+    if not 0 < paths <= width:
+        raise UsageError("too many paths", expected=f"1 to {width}", got=paths)
+    labels = np.full((paths, batch, time), -1, "int64")
+    counts = np.zeros((paths, batch), "int64")
+    scores = np.full((paths, batch), -math.inf, x.dtype)
+    wide = _log_softmax(x.astype("float64"))
+    for b in range(batch):
+        end = time if steps is None else int(np.reshape(steps, -1)[b])
+        for p, (prefix, score) in enumerate(_search(wide[:end, b], width, blank)):
+            if p == paths:
+                break
+            kept = _without_repetitions(prefix) if merge_repeated else prefix
+            labels[p, b, : len(kept)], counts[p, b] = kept, len(kept)
+            scores[p, b] = score
+    return labels, counts, scores
+
+
+ctc_beam_search.not_differentiable("the search is discrete")
+
+
+@ctc_beam_search.infer
+def _(x: Any, steps: Any, paths: int) -> Any:
+    del steps
+    if not x.shape.has_rank:
+        return [TensorType("int64"), TensorType("int64"), TensorType(x.dtype)]
+    time, batch, _ = x.shape.dims
+    pair = [paths, batch]
+    return [TensorType(DType("int64"), [*pair, time]),
+            TensorType(DType("int64"), pair), TensorType(x.dtype, pair)]  # fmt: skip
+
+
+def _log_softmax(x: Any) -> Any:
+    if not x.size:
+        return x
+    shifted = x - x.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def _search(rows: Any, width: int, blank: int) -> list[tuple[_Prefix, float]]:
+    """The prefixes of the last beam and their scores, best first."""
+    beam: dict[_Prefix, tuple[float, float]] = {(): (0.0, -math.inf)}
+    for row in rows:
+        beam = _next_beam(beam, row, width, blank)
+    found = [(prefix, float(np.logaddexp(*both))) for prefix, both in beam.items()]
+    return sorted(found, key=lambda item: -item[1])
+
+
+def _next_beam(
+    before: dict[_Prefix, tuple[float, float]], row: Any, width: int, blank: int
+) -> dict[_Prefix, tuple[float, float]]:
+    """One step later: the scores of alignments that end in a blank, and in a label."""
+    totals = {p: float(np.logaddexp(*both)) for p, both in before.items()}
+    order = sorted(before, key=lambda p: -totals[p])
+    beam: dict[_Prefix, tuple[float, float]] = {}
+    sums: dict[_Prefix, float] = {}
+    for prefix in order:
+        label = before[prefix][1]
+        if prefix[:-1] in before and prefix:
+            label = np.logaddexp(label, _entry_score(before, totals, prefix))
+        label = label + row[prefix[-1]] if prefix else label
+        beam[prefix] = totals[prefix] + row[blank], label
+        sums[prefix] = float(np.logaddexp(*beam[prefix]))
+    for prefix in order:
+        is_full = len(sums) == width
+        if is_full and totals[prefix] <= min(sums.values()):
+            break
+        for longer, score in _extensions(prefix, before, totals, row, blank):
+            if longer in before and longer in beam:
+                continue
+            if len(beam) == width:
+                worst = min(sums, key=lambda p: sums[p])
+                if score <= sums[worst]:
+                    break
+                del beam[worst], sums[worst]
+            beam[longer], sums[longer] = (-math.inf, score), score
+    return beam
+
+
+def _extensions(
+    prefix: _Prefix, before: dict[_Prefix, tuple[float, float]],
+    totals: dict[_Prefix, float], row: Any, blank: int,
+) -> list[tuple[_Prefix, float]]:  # fmt: skip
+    """Prefixes that are longer by a label, with their scores, best first."""
+    found = [(*prefix, c) for c in range(len(row)) if c != blank]
+    rows = [(p, row[p[-1]] + _entry_score(before, totals, p)) for p in found]
+    return sorted(rows, key=lambda item: -item[1])
+
+
+def _entry_score(
+    before: dict[_Prefix, tuple[float, float]], totals: dict[_Prefix, float],
+    prefix: _Prefix,
+) -> float:  # fmt: skip
+    """The score of what the last label is appended to: a blank between equal ones."""
+    shorter = prefix[:-1]
+    is_repeated = bool(shorter) and shorter[-1] == prefix[-1]
+    return before[shorter][0] if is_repeated else totals[shorter]
+
+
+def _without_repetitions(prefix: _Prefix) -> _Prefix:
+    return tuple(v for i, v in enumerate(prefix) if i == 0 or v != prefix[i - 1])
+
+
+def _by_enumeration(rows: Any, blank: int) -> list[tuple[list[int], float]]:
+    """All label sequences with their probabilities, summed over every alignment."""
+    found: dict[_Prefix, list[float]] = {}
+    for path in product(range(rows.shape[1]), repeat=len(rows)):
+        chance = math.exp(math.fsum(float(rows[t, c]) for t, c in enumerate(path)))
+        found.setdefault(tuple(_collapse(path, blank)), []).append(chance)
+    sums = [(list(prefix), math.fsum(each)) for prefix, each in found.items()]
+    return sorted(sums, key=lambda item: -item[1])
+
+
+@ctc_beam_search.samples
+def _() -> Samples:
+    x = ramp(3, 2, 3) * array([1.0, 0.7, -0.4])
+    rows = x - np.log(np.exp(x).sum(-1, keepdims=True))
+    for dtype in ("float64", "float32"):
+        for blank, steps in ((0, [3, 2]), (2, [3, 3])):
+            labels = np.full((2, 2, 3), -1)
+            counts, scores = np.zeros((2, 2)), np.zeros((2, 2))
+            for b, end in enumerate(steps):
+                best = _by_enumeration(rows[:end, b], blank)[:2]
+                for p, (said, chance) in enumerate(best):
+                    labels[p, b, : len(said)], counts[p, b] = said, len(said)
+                    scores[p, b] = math.log(chance)
+            y = [labels.astype("int64"), counts.astype("int64"), scores.astype(dtype)]
+            attrs: dict[str, Any] = {"width": 20, "paths": 2, "blank": blank}
+            yield Sample((x.astype(dtype), array(steps, "int64")), y, attrs)
+    empty = [np.zeros((1, 0, 3), "int64"), np.zeros((1, 0), "int64"), np.zeros((1, 0))]
+    yield Sample((np.zeros((3, 0, 3)),), empty, {"width": 4})

@@ -21,6 +21,8 @@ from amanda_std.ops._oracles.prng import (
     box_muller,
     philox_stream,
     threefry_pairs,
+    unit_double,
+    unit_float,
 )
 from amanda_std.ops._oracles.special_functions import solve_increasing
 from amanda_std.ops.math.arithmetic import abs as abs_
@@ -151,11 +153,11 @@ def _box_muller_transform(units: Any) -> Any:
     return stack(sin(angle) * far, cos(angle) * far, axis=-1)
 
 
-_TRIES: Final = 8
-"""Blocks of four per block of truncated results.
+_CANDIDATES: Final = 32
+"""Numbers of which each block of four or two truncated results takes the first.
 
-That fewer than four of 32 numbers lie within two standard deviations has a probability
-below 1e-30.
+That fewer than four of them lie within two standard deviations has a probability below
+1e-30.
 """
 
 
@@ -167,12 +169,12 @@ def random_truncated_normal(
     """Truncated normal distribution; Philox supports bounds of -2 and 2 only"""
     expect_generator(generator)
     if generator == "philox":
-        if (low, high) != (-2.0, 2.0) or dtype.name != "float32":
+        if (low, high) != (-2.0, 2.0):
             raise InvalidTypeError(
-                "Philox samples truncated normals of float32 between -2 and 2 only",
-                got=f"{dtype} between {low} and {high}",
+                "Philox samples truncated normals between -2 and 2 only",
+                got=f"{low} and {high}",
             )
-        return _truncated_philox(key, shape)
+        return _truncated_philox(key, shape, dtype)
     ends = [np.asarray(math.erf(e / math.sqrt(2)), dtype.numpy) for e in (low, high)]
     sampled = erfinv(_uniform_between(key, shape, ends[0], ends[1], dtype))
     sampled = multiply(sampled, math.sqrt(2))
@@ -180,21 +182,35 @@ def random_truncated_normal(
     return clip(sampled, np.nextafter(least, least + 1), np.nextafter(most, most - 1))
 
 
-def _truncated_philox(key: Any, shape: Any) -> Any:
-    """Each block of four takes the first accepted numbers of its own 256 counters."""
+def _truncated_philox(key: Any, shape: Any, dtype: DType) -> Any:
+    """Blocks of four results, of two in float64, each with counters of its own.
+
+    A block takes the first accepted numbers of its 256, or 128, counters."""
+    inner = dtype if dtype.name == "float64" else _FLOAT32
+    size = 128 // inner.bits
+    tries = _CANDIDATES // size
     count = size_of(shape)
-    blocks = (count + 3) // 4
-    rows = arange(0, blocks * _TRIES)
-    turn = remainder(rows, _TRIES)
-    words = philox_blocks(key, floor_divide(rows, _TRIES) * 256 + turn)
-    bits = bitwise_or(bitwise_and(words, 0x7FFFFF), 0x3F800000)
-    units = bitcast(bits, dtype=DType("float32")) - 1.0
-    sampled = reshape(_box_muller_transform(units), (-1, _TRIES * 4))
+    blocks = (count + size - 1) // size
+    rows = arange(0, blocks * tries)
+    numbers = floor_divide(rows, tries) * (64 * size) + remainder(rows, tries)
+    units = _units_of_words(philox_blocks(key, numbers), inner)
+    sampled = reshape(_box_muller_transform(units), (-1, _CANDIDATES))
     outside = greater_equal(abs_(sampled), 2.0)
     order = argsort(astype(outside, dtype=DType("int32")), axis=-1)
     kept = gather_elements(sampled, order, axis=1)
-    first = reshape(slice_(kept, (0,), (4,), (1,)), (-1,))
-    return reshape(slice_(first, (0,), (count,), (0,)), shape)
+    first = reshape(slice_(kept, (0,), (size,), (1,)), (-1,))
+    return astype(reshape(slice_(first, (0,), (count,), (0,)), shape), dtype=dtype)
+
+
+def _units_of_words(words: Any, dtype: DType) -> Any:
+    """Uniform numbers in [0, 1) from words of Philox, as the mantissas of [1, 2)."""
+    if dtype.bits == 64:  # the first word is the high one
+        pair = reshape(words, (-1, 2))
+        words = combine_words(take_column(pair, 1), take_column(pair, 0))
+    digits = _BITS[dtype.name][1]
+    one = int(np.asarray(1, dtype.numpy).view(f"uint{dtype.bits}"))
+    bits = bitwise_or(bitwise_and(words, (1 << digits) - 1), one)
+    return bitcast(bits, dtype=dtype) - 1.0
 
 
 # -- discrete distributions ------------------------------------------------------
@@ -325,7 +341,7 @@ def _mantissas_of_words(dtype: str, count: int, philox: bool) -> list[float]:
         words = list(islice(philox_stream(LONG_KEY.tolist()), 2 * count))
         if dtype == "float64":
             pairs = zip(words[::2], words[1::2], strict=True)
-            return [((a << 32 | b) % 2**52) / 2**52 for a, b in pairs]
+            return [unit_double(a, b) for a, b in pairs]
         digits = _BITS[dtype][1]
         return [w % 2**digits / 2**digits for w in words[:count]]
     rows = threefry_pairs(KEY.tolist(), count)
@@ -363,12 +379,33 @@ def _() -> Samples:
         low = float(np.nextafter(array(-1, dtype), array(0, dtype)))
         y = array([_by_erfinv(n, low, 1.0) for n in numbers], dtype).reshape(3, 2)
         yield Sample((KEY, (3, 2)), y, {"dtype": DType(dtype)}, tolerance=tolerance)
-    words = list(islice(philox_stream(LONG_KEY.tolist()), 6))
-    pairs = zip(words[::2], words[1::2], strict=True)
+    words = islice(philox_stream(LONG_KEY.tolist()), 6)
+    units = [unit_float(word) for word in words]
+    pairs = zip(units[::2], units[1::2], strict=True)
     numbers = [v for a, b in pairs for v in box_muller(a, b)]
     attrs = {"generator": "philox"}
     yield Sample((LONG_KEY, (5,)), array(numbers[:5], "float32"), attrs, tolerance=1e-4)
     yield Sample((KEY, (0,)), np.zeros(0, "float32"))
+
+
+def _truncated_by_rejection(count: int, dtype: str) -> list[float]:
+    """Normal numbers of TensorFlow's Philox stream, those from 2 on left out."""
+    wide = dtype == "float64"
+    size = 2 if wide else 4
+    result: list[float] = []
+    while len(result) < count:
+        words = philox_stream(LONG_KEY.tolist(), skip=64 * len(result))
+        kept: list[float] = []
+        while len(kept) < size:
+            units = (
+                unit_double(next(words), next(words))
+                if wide
+                else unit_float(next(words))
+                for _ in range(2)
+            )
+            kept += [v for v in box_muller(*units) if abs(v) < 2]
+        result += kept[:size]
+    return result[:count]
 
 
 @random_truncated_normal.samples
@@ -380,17 +417,10 @@ def _() -> Samples:
             y = array([_by_erfinv(n, *ends) for n in numbers], dtype)
             attrs = {"low": low, "high": high, "dtype": DType(dtype)}
             yield Sample((KEY, (4,)), y, attrs, tolerance=tolerance)
-    result: list[float] = []
-    for block in range(12):
-        words = philox_stream(LONG_KEY.tolist(), skip=256 * block)
-        kept: list[float] = []
-        while len(kept) < 4:
-            pair = box_muller(next(words), next(words))
-            kept += [v for v in pair if abs(v) < 2]
-        result += kept[:4]
-    attrs = {"generator": "philox"}
-    y = array(result[:46], "float32").reshape(2, 23)
-    yield Sample((LONG_KEY, (2, 23)), y, attrs, tolerance=1e-4)
+    for dtype, tolerance in (("float32", 1e-4), ("float16", 1e-2), ("float64", 1e-6)):
+        attrs = {"generator": "philox", "dtype": DType(dtype)}
+        y = array(_truncated_by_rejection(46, dtype), dtype).reshape(2, 23)
+        yield Sample((LONG_KEY, (2, 23)), y, attrs, tolerance=tolerance)
     yield Sample((KEY, (0,)), np.zeros(0, "float32"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,11 @@ from amanda_std.mappings import (
     required_integer,
 )
 from amanda_tf.mapping.layouts import layout_of, padding_of, spatial_items
+from amanda_tf.mapping.shapes.read_computed_axes import (
+    batch_to_space_by_block,
+    content_or_none,
+    space_to_batch_by_block,
+)
 
 __all__ = ["READ"]
 
@@ -48,7 +54,16 @@ def _as_float(x: Any) -> Any:
 def read_resize_bicubic(
     x: Any, size: Any, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Any:
-    """Keys' kernel with -0.5 where half pixel centers are used, else with -0.75."""
+    """Keys' kernel with -0.5 where half pixel centers are used, else with -0.75.
+
+    TensorFlow rounds weights to a table, which shows in the numbers of integer images.
+    """
+    if x.dtype.kind in ("int", "uint"):
+
+        def weights(old: int, new: int) -> Any:
+            return _cubic_weights(old, new, align_corners, half_pixel_centers)
+
+        return _resize_by_weights(_as_float(x), size, weights)
     return _resize(
         _as_float(x), size, "cubic", align_corners=align_corners,
         half_pixel_centers=half_pixel_centers,
@@ -72,16 +87,45 @@ def read_resize_nearest(
 
 def read_resize_area(x: Any, size: Any, *, align_corners: bool = False) -> Any:
     """The mean over the area of the source that each pixel covers."""
+    return _resize_by_weights(
+        _as_float(x), size, lambda old, new: _area_weights(old, new, align_corners)
+    )
+
+
+def _resize_by_weights(x: Any, size: Any, weights_of: Callable[[int, int], Any]) -> Any:
+    """NHWC images times a matrix for each axis, a column for each new pixel."""
     rows, columns = required_content(size, "size")
-    x = _as_float(x)
     for axis, new in ((1, int(rows)), (2, int(columns))):
         old = x.shape[axis]
         expect(isinstance(old, int), "the size of images is not static")
-        weights = _area_weights(int(old), new, align_corners)
+        weights = weights_of(int(old), new)
         moved = ops.swap_last(x) if axis == 2 else ops.transpose(x, perm=(0, 2, 3, 1))
         y = ops.matmul(moved, weights)
         x = ops.swap_last(y) if axis == 2 else ops.transpose(y, perm=(0, 3, 1, 2))
     return x
+
+
+def _cubic_weights(old: int, new: int, align_corners: bool, half_pixel: bool) -> Any:
+    """[old, new]: weights of Keys' kernel, at the 1024 offsets of a table."""
+    corners = align_corners and new > 1
+    scale = (old - 1) / (new - 1) if corners else old / new
+    shift = 0.5 if half_pixel else 0.0
+    place = (np.arange(new) + shift) * scale - shift
+    start = np.floor(place)
+    offset = np.rint((place - start) * 1024) / 1024
+    a = -0.5 if half_pixel else -0.75
+    weights = np.zeros((old, new))
+    for i in range(-1, 3):
+        d = np.abs(i - offset)
+        near = ((a + 2) * d - (a + 3)) * d * d + 1
+        value = np.where(d <= 1, near, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a)
+        at = start + i
+        inside = (at >= 0) & (at < old) | (not half_pixel)
+        pixel = np.clip(at, 0, old - 1).astype(int)
+        np.add.at(weights, (pixel, np.arange(new)), np.where(inside, value, 0))
+    if half_pixel:
+        weights /= weights.sum(0)
+    return weights.astype("float32")
 
 
 def _area_weights(old: int, new: int, align_corners: bool) -> Any:
@@ -124,14 +168,18 @@ def read_space_to_depth(x: Any, *, block_size: int, data_format: str = "NHWC") -
 
 def read_space_to_batch(x: Any, block: Any, pads: Any) -> Any:
     """SpaceToBatchND to `space_to_batch`."""
-    sizes = tuple(required_content(block, "block_shape"))
-    return ops.space_to_batch(x, known_or_value(pads), block=sizes)
+    sizes = content_or_none(block)
+    if sizes is None:
+        return space_to_batch_by_block(x, block, pads)
+    return ops.space_to_batch(x, known_or_value(pads), block=tuple(sizes))
 
 
 def read_batch_to_space(x: Any, block: Any, crops: Any) -> Any:
     """BatchToSpaceND to `batch_to_space`."""
-    sizes = tuple(required_content(block, "block_shape"))
-    return ops.batch_to_space(x, known_or_value(crops), block=sizes)
+    sizes = content_or_none(block)
+    if sizes is None:
+        return batch_to_space_by_block(x, block, crops)
+    return ops.batch_to_space(x, known_or_value(crops), block=tuple(sizes))
 
 
 def read_space_to_batch_1(x: Any, pads: Any, *, block_size: int) -> Any:

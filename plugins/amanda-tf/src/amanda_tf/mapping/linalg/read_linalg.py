@@ -17,6 +17,9 @@ from amanda_std.mappings import (
 
 __all__ = ["READ"]
 
+_STEPS = 24
+"""Iterations of a square root, enough for eigenvalues from 1e-6 to 1e6."""
+
 
 def read_svd(x: Any, *, compute_uv: bool = True, full_matrices: bool = False) -> Any:
     """TensorFlow's V is the transpose of Vh."""
@@ -240,7 +243,21 @@ def read_cholesky_grad(lower: Any, g: Any) -> Any:
     return (whole + ops.swap_last(whole)) * 0.5
 
 
+def read_matrix_square_root(x: Any) -> Any:
+    """By the iteration of Denman and Beavers, which converges quadratically."""
+    half = ops.number_like(x, value=0.5)
+
+    def step(number: Any, y: Any, z: Any) -> Any:
+        following = half * (y + ops.inverse(z)), half * (z + ops.inverse(y))
+        return number + np.int64(1), *following
+
+    one = ops.broadcast_like(ops.eye(int(x.shape[-1]), dtype=x.dtype), x)
+    start = np.int64(0), x, one
+    return ops.while_(lambda n, *_: ops.less(n, np.int64(_STEPS)), step, *start)[1]
+
+
 READ: dict[str, Any] = {
+    "MatrixSquareRoot": read_matrix_square_root,
     "MatrixDiagPartV2": read_diag_part_v2,
     "MatrixSetDiagV2": read_set_diag_v2,
     "MatrixDiagV2": read_matrix_diag_v2,

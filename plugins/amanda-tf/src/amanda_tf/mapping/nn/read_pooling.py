@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from amanda_std import ops
-from amanda_std.mappings import cast_to, expect, required_content
+from amanda_std.mappings import cast_to, expect
 from amanda_tf.mapping.layouts import layout_of, padding_of, spatial_items
+from amanda_tf.mapping.shapes.read_computed_axes import (
+    content_or_none,
+    max_pool_by_window,
+)
 
 __all__ = ["READ"]
 
@@ -33,11 +37,12 @@ def read_max_pool_v2(
     x: Any, ksize: Any, strides: Any, *, padding: str, data_format: str = "NHWC"
 ) -> Any:
     """MaxPoolV2, whose window is an input, to `max_pool`."""
+    window, steps = content_or_none(ksize), content_or_none(strides)
+    if window is None or steps is None:
+        return max_pool_by_window(x, ksize, strides, padding)
     return read_max_pool(
-        x, ksize=required_content(ksize, "ksize"),
-        strides=required_content(strides, "strides"), padding=padding,
-        data_format=data_format,
-    )  # fmt: skip
+        x, ksize=window, strides=steps, padding=padding, data_format=data_format
+    )
 
 
 def read_avg_pool(

@@ -17,8 +17,8 @@ from amanda_std.mappings import (
     known_scalar,
     rank_of,
     required_content,
-    required_integer,
 )
+from amanda_tf.mapping.shapes.read_computed_axes import gather_along, integer_or_none
 from amanda_tf.mapping.shapes.read_shapes import read_strided_slice
 
 __all__ = ["READ", "read_strided_slice_update"]
@@ -31,7 +31,10 @@ def read_gather(x: Any, indices: Any, *, validate_indices: bool = True) -> Any: 
 
 def read_gather_v2(x: Any, indices: Any, axis: Any, *, batch_dims: int = 0) -> Any:
     """GatherV2 to `gather`, with batch dims to `gather_nd`."""
-    at = required_integer(axis, "axis")
+    at = integer_or_none(axis)
+    if at is None:
+        expect(not batch_dims, "axis is not constant, and there are batch dims")
+        return gather_along(x, indices, axis)
     rank = rank_of(x)
     at %= max(rank, 1)
     batch = batch_dims % max(rank_of(indices), 1) if batch_dims < 0 else batch_dims

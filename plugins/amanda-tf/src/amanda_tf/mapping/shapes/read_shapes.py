@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,13 @@ from amanda_std.mappings import (
     required_integer,
 )
 from amanda_tf.mapping.reductions.read_reductions import axes_of
+from amanda_tf.mapping.shapes.read_computed_axes import (
+    concat_along,
+    content_or_none,
+    integer_or_none,
+    split_along,
+    transpose_by,
+)
 
 __all__ = ["READ", "static_or_value"]
 
@@ -108,7 +116,10 @@ def read_fill(shape: Any, value: Any) -> Any:
 
 def read_transpose(x: Any, perm: Any) -> Any:
     """Transpose to `transpose`."""
-    return ops.transpose(x, perm=tuple(required_content(perm, "perm")))
+    order = content_or_none(perm)
+    if order is None:
+        return transpose_by(x, perm)
+    return ops.transpose(x, perm=tuple(order))
 
 
 def read_conjugate_transpose(x: Any, perm: Any) -> Any:
@@ -120,12 +131,19 @@ def read_conjugate_transpose(x: Any, perm: Any) -> Any:
 def read_concat(*xs: Any) -> Any:
     """The axis is the last input."""
     *parts, axis = xs
-    return ops.concat(*parts, axis=required_integer(axis, "axis"))
+    return _concat(axis, parts)
 
 
 def read_concat_0(axis: Any, *xs: Any) -> Any:
     """The axis is the first input."""
-    return ops.concat(*xs, axis=required_integer(axis, "concat_dim"))
+    return _concat(axis, xs)
+
+
+def _concat(axis: Any, parts: Sequence[Any]) -> Any:
+    at = integer_or_none(axis)
+    if at is None:
+        return concat_along(axis, parts)
+    return ops.concat(*parts, axis=at)
 
 
 def read_pack(*xs: Any, axis: int = 0) -> Any:
@@ -148,15 +166,19 @@ def read_unpack(x: Any, *, axis: int = 0, num: int) -> Any:
 
 def read_split(axis: Any, x: Any, *, num_split: int) -> Any:
     """Split to `split`."""
-    return tuple(
-        ops.split(x, axis=required_integer(axis, "split_dim"), outputs=num_split)
-    )
+    at = integer_or_none(axis)
+    if at is None:
+        return split_along(x, axis, outputs=num_split)
+    return tuple(ops.split(x, axis=at, outputs=num_split))
 
 
 def read_split_v(x: Any, sizes: Any, axis: Any, *, num_split: int) -> Any:
     """SplitV to `split`, with a size that may be computed."""
-    at = required_integer(axis, "split_dim")
+    at = integer_or_none(axis)
     found = known_content(sizes)
+    if at is None:
+        expect(found is None or -1 not in found, "split_dim is not constant, a size -1")
+        return split_along(x, axis, found or sizes, outputs=num_split)
     parts = sizes if found is None else _complete_sizes(x, found, at)
     return tuple(ops.split(x, parts, axis=at, outputs=num_split))
 

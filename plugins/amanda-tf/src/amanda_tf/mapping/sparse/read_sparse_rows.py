@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 
 from amanda_std import ops
-from amanda_std.mappings import expect, known_content
+from amanda_std.mappings import (
+    expect,
+    known_content,
+    required_content,
+    required_integer,
+)
 
 __all__ = ["READ"]
 
@@ -45,7 +50,49 @@ def read_fill_empty_rows(indices: Any, values: Any, shape: Any, default: Any) ->
     return (*(ops.gather(each, order, axis=0) for each in every), empty, back)
 
 
+def read_sparse_add(
+    a_indices: Any, a_values: Any, a_shape: Any, b_indices: Any, b_values: Any,
+    b_shape: Any, threshold: Any,
+) -> Any:  # fmt: skip
+    """The elements of both matrices, those at the same place added."""
+    del b_shape
+    places = [
+        ops.ravel_index(ops.transpose(at, perm=(1, 0)), a_shape)
+        for at in (a_indices, b_indices)
+    ]
+    both = ops.concat(a_values, b_values, axis=0)
+    kept, first, where, _ = ops.unique(ops.concat(*places, axis=0), sorted=True)
+    sums = ops.segment_reduce(both, where, ops.size(kept), reduction="sum")
+    at = ops.gather(ops.concat(a_indices, b_indices, axis=0), first, axis=0)
+    large = ops.greater_equal(ops.abs(sums), ops.astype(threshold, dtype=sums.dtype))
+    return ops.compress(at, large, axis=0), ops.compress(sums, large, axis=0), a_shape
+
+
+def read_sparse_split(
+    axis: Any, indices: Any, values: Any, shape: Any, *, num_split: int
+) -> Any:
+    """The indices of all parts, then their values, then their shapes."""
+    along, sizes = required_integer(axis, "split_dim"), required_content(shape, "shape")
+    size, more = divmod(int(sizes[along]), num_split)
+    column = ops.gather(indices, np.int64(along), axis=1)
+    parts, start = [], 0
+    for i in range(num_split):
+        stop = start + size + (i < more)
+        inside = ops.logical_and(
+            ops.greater_equal(column, np.int64(start)), ops.less(column, np.int64(stop))
+        )
+        offset = np.array([start * (k == along) for k in range(len(sizes))], "int64")
+        own = [stop - start if k == along else n for k, n in enumerate(sizes)]
+        at = ops.compress(indices, inside, axis=0) - offset
+        rows = ops.compress(values, inside, axis=0)
+        parts.append((at, rows, np.array(own, "int64")))
+        start = stop
+    return tuple(part[k] for k in range(3) for part in parts)
+
+
 READ: dict[str, Any] = {
+    "SparseAdd": read_sparse_add,
+    "SparseSplit": read_sparse_split,
     "SparseSlice": read_slice,
     "SparseFillEmptyRows": read_fill_empty_rows,
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda.mapping import Decline
+from amanda.tensors import Tensor
 from amanda_std import ops
 from amanda_std.mappings import expect, known_content, rank_of
 from amanda_tf.mapping.strings.read_strings import constant_text, read_string_join
@@ -38,12 +38,20 @@ def read_as_string(
     x: Any, *, precision: int = -1, scientific: bool = False, shortest: bool = False,
     width: int = -1, fill: str = "",
 ) -> Any:  # fmt: skip
-    """AsString to `string_from_number`."""
-    is_plain = precision < 0 and width < 0 and not scientific and not fill
-    if x.dtype.kind not in ("int", "uint") or not is_plain:
-        raise Decline("the hub formats integers, without padding")
-    del shortest
-    return ops.string_from_number(x)
+    """AsString to `string_format`; plain integers to `string_from_number`."""
+    kind = x.dtype.kind
+    if kind == "bool":
+        texts = Tensor.strings(["false", "true"], (2,))
+        return ops.gather(texts, ops.astype(x, dtype="int64"))
+    size = "" if width < 0 else str(width)
+    if kind in ("int", "uint"):
+        if not size and not fill:
+            return ops.string_from_number(x)
+        return ops.string_format(x, conversion=f"%{fill}{size}d")
+    expect(kind in ("float", "complex"), f"{x.dtype} is no number")
+    digits = "" if precision < 0 else f".{precision}"
+    letter = "e" if scientific else "g" if shortest else "f"
+    return ops.string_format(x, conversion=f"%{fill}{size}{digits}{letter}")
 
 
 def read_split(x: Any, separator: Any, *, maxsplit: int = -1) -> Any:

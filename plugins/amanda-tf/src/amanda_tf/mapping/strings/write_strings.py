@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
+from amanda.types import DType
 from amanda_std.mappings import rank_of
-from amanda_tf.mapping.operands import INT64, dtype_of, int_tensor
+from amanda_tf.mapping.operands import INT64, as_wide, dtype_of, int_tensor
 
 __all__ = ["WRITE"]
 
@@ -79,7 +81,44 @@ def write_string_from_number(o: Any, x: Any) -> Any:
     return o.AsString(x)
 
 
+def write_substring(
+    o: Any, x: Any, start: Any, length: Any, *, unit: str = "chars"
+) -> Any:
+    ends = (as_wide(o, end) for end in (start, length))
+    return o.Substr(x, *ends, unit="BYTE" if unit == "bytes" else "UTF8_CHAR")
+
+
+_CONVERSION = re.compile(r"%([-+ 0#]?)(\d*)(?:\.(\d+))?([defg])")
+
+
+def write_string_format(o: Any, x: Any, *, conversion: str) -> Any:
+    """AsString, which has one flag, and no precision of integers."""
+    found = _CONVERSION.fullmatch(conversion)
+    is_whole = dtype_of(x).kind in ("int", "uint")
+    if found is None or (found[4] == "d") != is_whole or (is_whole and found[3]):
+        raise Decline(f"TensorFlow has no conversion {conversion} of {dtype_of(x)}")
+    return o.AsString(
+        x, fill=found[1], width=int(found[2] or -1), precision=int(found[3] or -1),
+        scientific=found[4] == "e", shortest=found[4] == "g",
+    )  # fmt: skip
+
+
+def write_string_hash(
+    o: Any, x: Any, *, algorithm: str = "farmhash64", key: Any = ()
+) -> Any:
+    """The bytes of a fingerprint as a number."""
+    del key
+    if algorithm != "farmhash64":
+        raise Decline(f"TensorFlow gives a remainder of {algorithm} only")
+    flat = o.Reshape(x, int_tensor([-1]))
+    hashed = o.Bitcast(o.Fingerprint(flat, _text(algorithm)), type=DType("uint64"))
+    return o.Reshape(hashed, o.Shape(x, out_type=INT64))
+
+
 WRITE: dict[str, Any] = {
+    "substring": write_substring,
+    "string_format": write_string_format,
+    "string_hash": write_string_hash,
     "string_join": write_string_join,
     "string_length": write_string_length,
     "string_from_number": write_string_from_number,
