@@ -42,12 +42,12 @@ from amanda_std.hub.op_access import (
 )
 from amanda_std.hub.op_samples import op_samples
 from amanda_std.inference import shapes
+from amanda_std.inference.element_types import part_type as real_dtype
 from amanda_std.inference.shape_arguments import to_integers
 from amanda_std.inference.shapes import product
 from amanda_std.ops.control.bodies import inline as inline_body
 from amanda_std.ops.control.conditionals import select_branch as run_branch
 from amanda_std.ops.control.scan import one_for_each as per_tensor
-from amanda_std.ops.math.complex_numbers import part_type as real_dtype
 from amanda_std.ops.math.reduction import extreme_identity as dtype_bound
 from amanda_std.ops.nn.convolution import input_first as input_first_permutation
 from amanda_std.ops.nn.convolution import output_sizes as window_counts

@@ -286,9 +286,8 @@ def test_decompositions(name, typing, run):
     """Samples of a primitive, computed by the ops that it is decomposed to."""
     op = OPS[name]
     for sample in op.samples_rule():
-        whole = np.result_type(*(a for a in sample.args if is_tensor(a)))
         empty = any(0 in a.shape for a in sample.args if is_tensor(a))
-        if whole.kind == "c" or (typing is symbolic and empty):
+        if typing is symbolic and empty:
             continue
         graph, arrays = traced(op, sample, typing)
         assert [str(op) for op in lower(graph, has_no_decomposition)] == []

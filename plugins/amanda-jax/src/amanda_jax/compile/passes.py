@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from amanda.graph import Graph
+from amanda.graph import Graph, Op
 from amanda_jax.cpu_tuning.steps import enabled_steps
+from amanda_jax.kernels import JAX
 from amanda_jax.shapes.slice_sizes import expose_slice_sizes
 from amanda_jax.weights.device_weights import is_weight
-from amanda_std.backends import Trait, has_trait, infer, lower
+from amanda_std.backends import Trait, has_trait, infer, is_std, lower, operation_of
 
 __all__ = ["prepare_graph", "prepare_unoptimized"]
 
@@ -42,9 +43,18 @@ def prepare_unoptimized(graph: Graph) -> Graph:
 def _infer_types(graph: Graph) -> Graph:
     copy = graph.clone()
     infer(copy)
-    # these have a shape argument inside that is a tensor outside
-    lower(copy, lambda op: not has_trait(op, Trait.EXPAND_EARLY))
+    lower(copy, lambda op: not _expands_first(op))
     return copy
+
+
+def _expands_first(op: Op) -> bool:
+    """Whether XLA compiles the definition of an op, in a graph, and not the op."""
+    if has_trait(op, Trait.EXPAND_EARLY):
+        return True
+    if not is_std(op) or op.type in JAX:
+        return False
+    operation = operation_of(op)
+    return operation.numpy_only and operation.definition is not None
 
 
 def _lift_weights(graph: Graph) -> None:

@@ -26,6 +26,7 @@ from amanda.types import (
     int64,
     string,
 )
+from amanda_std.inference.element_types import complex_type, part_type
 
 __all__ = [
     "BODY",
@@ -40,6 +41,7 @@ __all__ = [
     "Body",
     "Cast",
     "Complex",
+    "ComplexOf",
     "Floating",
     "OpForm",
     "ShapeArg",
@@ -54,6 +56,7 @@ __all__ = [
     "Param",
     "Real",
     "RealFloating",
+    "RealOf",
     "Ref",
     "Sequence",
     "Signed",
@@ -79,6 +82,8 @@ class ArgKind:
     """Accepted kinds of dtypes (`DType.kind`); empty: any."""
     dtype: DType | None = None
     """The dtype of a result that always has the same."""
+    derive: Callable[[Any], Any] | None = None
+    """The dtype of a result as a function of T."""
     attribute: str | None = None
     """The attribute that holds the dtype of a result."""
     many: bool = False
@@ -102,6 +107,10 @@ Signed: TypeAlias = Annotated[Any, ArgKind(kinds=("int", "float", "complex"))]
 Floating: TypeAlias = Annotated[Any, ArgKind(kinds=("float", "complex"))]
 RealFloating: TypeAlias = Annotated[Any, ArgKind(kinds=("float",))]
 Complex: TypeAlias = Annotated[Any, ArgKind(kinds=("complex",))]
+RealOf: TypeAlias = Annotated[Any, ArgKind(kinds=("float",), derive=part_type)]
+ComplexOf: TypeAlias = Annotated[
+    Any, ArgKind(shared=False, kinds=("complex",), derive=complex_type)
+]
 Integer: TypeAlias = Annotated[Any, ArgKind(kinds=("int", "uint"))]
 Bits: TypeAlias = Annotated[Any, ArgKind(kinds=("int", "uint", "bool"))]
 Logical: TypeAlias = Annotated[Any, ArgKind(shared=False, kinds=("bool",), dtype=bool_)]

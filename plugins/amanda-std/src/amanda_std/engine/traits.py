@@ -60,8 +60,8 @@ class Trait(Enum):
     """Builds or reads sequences, optionals or tuples, and never touches elements: the
     definition works for the arrays of any library."""
     EXPAND_EARLY = auto()
-    """A composite in which elements of arguments become shape arguments; a compiler
-    sees these only once it is expanded."""
+    """A composite in which elements of arguments become shape arguments, or with
+    loops; a compiler sees these only once it is expanded."""
     NOT_FOLDED = auto()
     """Never computed ahead of time: where it runs matters."""
     EXACT_DTYPES = auto()

@@ -272,6 +272,8 @@ def _value_type(kind: ArgKind, own: str, known: set[str]) -> Any:
 
     if kind.role != TENSOR:
         return "any"
+    if kind.derive is not None:
+        return unknown
     name = "T" if kind.shared else own
     return name if name in known else unknown
 

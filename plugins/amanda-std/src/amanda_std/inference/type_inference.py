@@ -200,6 +200,8 @@ def _dtype_of(kind: ArgKind, shared: Any, attrs: Mapping[str, Any]) -> Any:
         return attrs[kind.attribute] or unknown
     if kind.dtype is not None:
         return kind.dtype
+    if kind.derive is not None:
+        return kind.derive(shared)
     return shared if kind.shared else unknown
 
 

@@ -14,15 +14,14 @@ import numpy as np
 from amanda.errors import UsageError
 from amanda.types import DType
 from amanda_std.engine.links import find_operation
+from amanda_std.inference.element_types import PART_TYPES
 
 __all__ = ["ComplexParts", "compute_by_parts", "real_dtype_of"]
-
-_PART_TYPES = {"complex64": "float32", "complex128": "float64"}
 
 
 def real_dtype_of(dtype: Any) -> DType | None:
     """The dtype of the parts of complex numbers; None for other dtypes."""
-    name = _PART_TYPES.get(getattr(dtype, "name", ""))
+    name = PART_TYPES.get(getattr(dtype, "name", ""))
     return None if name is None else DType(name)
 
 

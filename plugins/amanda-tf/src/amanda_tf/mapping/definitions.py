@@ -17,11 +17,11 @@ from amanda_tf.mapping.elementwise.definitions import log_ndtr_by_erfc
 __all__ = ["DEFINITIONS"]
 
 _WITHOUT_NARROW_KERNELS = (
-    "betainc", "cholesky", "dawsn", "det", "digamma", "eigh", "erfinv", "expi",
-    "fresnel_cos", "fresnel_sin", "gammainc", "gammaincc", "i0", "i0e", "i1", "i1e",
-    "inverse", "j0", "j1", "k0", "k0e", "k1", "k1e", "lgamma", "lu", "ndtri",
-    "polygamma", "qr", "slogdet", "solve", "spence", "svd", "triangular_solve", "y0",
-    "y1", "zeta",
+    "betainc", "cholesky", "dawsn", "det", "digamma", "eig", "eigh", "eigvals",
+    "erfinv", "expi", "fresnel_cos", "fresnel_sin", "gammainc", "gammaincc", "i0",
+    "i0e", "i1", "i1e", "inverse", "j0", "j1", "k0", "k0e", "k1", "k1e", "lgamma", "lu",
+    "ndtri", "polygamma", "qr", "slogdet", "solve", "spence", "svd", "triangular_solve",
+    "y0", "y1", "zeta",
 )  # fmt: skip
 """Ops that TensorFlow computes in float32 and float64, but not in narrower floats."""
 

@@ -20,10 +20,10 @@ from amanda_std.mappings import (
 __all__ = ["DEFINITIONS"]
 
 _WITHOUT_NARROW_KERNELS = (
-    "cholesky", "det", "digamma", "eigh", "erfcx", "erfinv", "gammainc", "gammaincc",
-    "i0", "i0e", "i1", "i1e", "inverse", "j0", "j1", "k0", "k0e", "k1", "k1e",
-    "lgamma", "log_ndtr", "lu", "ndtri", "polygamma", "qr", "slogdet", "solve", "svd",
-    "triangular_solve", "y0", "y1", "zeta",
+    "cholesky", "det", "digamma", "eig", "eigh", "eigvals", "erfcx", "erfinv",
+    "gammainc", "gammaincc", "i0", "i0e", "i1", "i1e", "inverse", "j0", "j1", "k0",
+    "k0e", "k1", "k1e", "ldl_factor", "lgamma", "log_ndtr", "lu", "ndtri", "polygamma",
+    "qr", "slogdet", "solve", "svd", "triangular_solve", "y0", "y1", "zeta",
 )  # fmt: skip
 """Ops that PyTorch computes in float32 and float64, but not in narrower floats."""
 

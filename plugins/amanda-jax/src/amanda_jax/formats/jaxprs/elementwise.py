@@ -15,7 +15,7 @@ __all__ = ["READ"]
 _SAME_NAME: Final = {
     name: name
     for name in (
-        "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt",
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt",
         "ceil", "complex", "conj", "cos", "cosh", "digamma", "erf", "erfc", "exp",
         "exp2", "expm1", "floor", "imag", "lgamma", "log", "log1p", "nextafter", "pow",
         "real", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh",
@@ -74,6 +74,10 @@ def _by_kind(logical: str, bitwise: str) -> Callable[..., Any]:
         return ops.OPS[name](*xs)
 
     return read
+
+
+def absolute(x: Any) -> Any:
+    return ops.modulus(x) if x.dtype.kind == "complex" else ops.abs(x)
 
 
 def div(a: Any, b: Any) -> Any:
@@ -182,6 +186,7 @@ READ: dict[str, Callable[..., Any]] = {
     "or": _by_kind("logical_or", "bitwise_or"),
     "xor": _by_kind("logical_xor", "bitwise_xor"),
     "not": _by_kind("logical_not", "bitwise_invert"),
+    "abs": absolute,
     "div": div,
     "eq_to": _by_total_order("equal"),
     "le_to": _by_total_order("less_equal"),

@@ -52,6 +52,18 @@ def eigh(
     return vectors, values
 
 
+def eig(
+    x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool,
+    enable_eigvec_derivs: bool, implementation: Any,
+) -> Any:  # fmt: skip
+    """Eigenvalues, then eigenvectors if wanted, in the order of the hub."""
+    del enable_eigvec_derivs, implementation
+    expect(not compute_left_eigenvectors, "left eigenvectors")
+    if compute_right_eigenvectors:
+        return tuple(ops.eig(x))
+    return (ops.eigvals(x),)
+
+
 def lu(x: Any) -> Any:
     """The factors in one matrix, LAPACK's pivots, and the permutation of the rows."""
     expect(x.ndim == 2, "a batch of matrices")
@@ -123,6 +135,7 @@ READ: Final[dict[str, Callable[..., Any]]] = {
     "qr": qr,
     "svd": svd,
     "eigh": eigh,
+    "eig": eig,
     "lu": lu,
     "lu_pivots_to_permutation": lu_pivots_to_permutation,
     "triangular_solve": triangular_solve,

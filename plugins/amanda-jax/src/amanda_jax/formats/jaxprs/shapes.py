@@ -162,13 +162,15 @@ def _cumulative(name: str) -> Callable[..., Any]:
 
 
 def sort(*xs: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
-    """By one key; the other operands are permuted in the same order."""
+    """By the first operands; the others are permuted in the same order."""
     del is_stable
-    expect(num_keys == 1, "sorted by several keys")
-    key, *others = xs
-    if not others:
-        return ops.sort(key, axis=dimension)
-    order = ops.argsort(key, axis=dimension)
+    if len(xs) == 1:
+        return ops.sort(xs[0], axis=dimension)
+    order = ops.argsort(xs[num_keys - 1], axis=dimension)
+    for key in reversed(xs[: num_keys - 1]):
+        by_others = ops.gather_elements(key, order, axis=dimension)
+        place = ops.argsort(by_others, axis=dimension)
+        order = ops.gather_elements(order, place, axis=dimension)
     return tuple(ops.gather_elements(x, order, axis=dimension) for x in xs)
 
 

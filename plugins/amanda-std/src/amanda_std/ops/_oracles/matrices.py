@@ -18,6 +18,18 @@ def matrices(side: int) -> Any:
     return result + np.array([3.0, -2.0]).reshape(2, 1, 1) * np.eye(side)
 
 
+def complex_matrices(side: int) -> Any:
+    """Two well-conditioned complex matrices without structure."""
+    return matrices(side) + 0.5j * np.swapaxes(matrices(side), -1, -2)[::-1]
+
+
+def unitary_matrix() -> Any:
+    """A unitary matrix of size 3."""
+    turn = np.array([[0.6, 0.8j, 0], [0.8j, 0.6, 0], [0, 0, 1j]])
+    other = np.array([[1, 0, 0], [0, 0.28, 0.96], [0, 0.96j, -0.28j]])
+    return matrix_product(turn, other)
+
+
 def symmetric(side: int) -> Any:
     """Two symmetric matrices with well-separated eigenvalues."""
     result = matrices(side)
@@ -35,18 +47,20 @@ def sample_matrix(*shape: int) -> Any:
 def matrix_product(a: Any, b: Any) -> Any:
     """Matrix product by loops over rows and columns, with broadcast batch axes."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    left = np.broadcast_to(a, batch + a.shape[-2:]).astype("float64")
-    right = np.broadcast_to(b, batch + b.shape[-2:]).astype("float64")
-    out = np.zeros((*batch, a.shape[-2], b.shape[-1]))
+    wide = "complex128" if np.iscomplexobj(a) or np.iscomplexobj(b) else "float64"
+    left = np.broadcast_to(a, batch + a.shape[-2:]).astype(wide)
+    right = np.broadcast_to(b, batch + b.shape[-2:]).astype(wide)
+    add = sum if wide[0] == "c" else math.fsum
+    out = np.zeros((*batch, a.shape[-2], b.shape[-1]), wide)
     for *at, i, j in np.ndindex(out.shape):
         pairs = zip(left[(*at, i)], right[(*at, slice(None), j)], strict=True)
-        out[(*at, i, j)] = math.fsum(x * y for x, y in pairs)
-    return out.astype(a.dtype)
+        out[(*at, i, j)] = add(x * y for x, y in pairs)
+    return out.astype(b.dtype if np.iscomplexobj(b) else a.dtype)
 
 
-def solve_by_elimination(a: Any, b: Any) -> Any:
+def solve_by_elimination(a: Any, b: Any, kind: Any = float) -> Any:
     """Solution of a @ x = b by elimination with partial pivoting."""
-    rows = [[*map(float, r), *map(float, s)] for r, s in zip(a, b, strict=True)]
+    rows = [[*map(kind, r), *map(kind, s)] for r, s in zip(a, b, strict=True)]
     side = len(rows)
     for i in range(side):
         best = max(range(i, side), key=lambda k: abs(rows[k][i]))
@@ -107,14 +121,13 @@ def jacobi(x: Any) -> tuple[Any, Any]:
 
 
 def normalize_signs(vectors: Any) -> tuple[Any, Any]:
-    """Columns with normalized signs, and the factor of each."""
+    """Columns with normalized signs or phases, and the factor of each."""
     rows, columns = vectors.shape
-    signs = [
-        math.copysign(
-            1, math.fsum(vectors[i, j] / (i + math.sqrt(2)) for i in range(rows))
-        )
+    totals = [
+        sum(vectors[i, j].item() / (i + math.sqrt(2)) for i in range(rows))
         for j in range(columns)
     ]
+    signs = [v.conjugate() / abs(v) for v in totals]
     return vectors * np.array(signs), np.array(signs)
 
 

@@ -1,7 +1,7 @@
 """Definitions of matrix ops for targets without LAPACK, most by loops over columns.
 
 Each iteration updates the whole matrix, so a loop has as many iterations as the matrix
-has columns, of any batch. Only real matrices: others are declined.
+has columns, of any batch.
 """
 
 from __future__ import annotations
@@ -10,28 +10,66 @@ from typing import Any
 
 import numpy as np
 
-from amanda.mapping import Decline
 from amanda_std.engine.values import dims_of
 from amanda_std.ops._late import late as ops
 from amanda_std.ops.linalg.factorizations import lu
 from amanda_std.ops.linalg.matrices import (
+    adjoint,
     cholesky,
     det,
     diagonal,
     inverse,
+    is_complex,
     slogdet,
     solve,
     triangular_solve,
 )
 
-__all__ = ["column_of", "expect_real", "identity_of", "iterate", "numbers", "row_of"]
+__all__ = [
+    "column_of",
+    "element_size",
+    "identity_of",
+    "in_type_of",
+    "iterate",
+    "magnitude",
+    "numbers",
+    "permutation_matrix",
+    "real_part",
+    "row_of",
+    "swap_rows",
+    "unit",
+]
 
 
-def expect_real(*xs: Any) -> None:
-    """Decline complex matrices."""
-    for x in xs:
-        if getattr(x.dtype, "kind", None) == "complex":
-            raise Decline("its definition by loops is that of real matrices")
+def element_size(x: Any) -> Any:
+    """The magnitude by which LAPACK chooses pivots: of complex numbers, the sum of
+    those of both parts."""
+    if not is_complex(x):
+        return ops.abs(x)
+    return ops.abs(ops.real(x)) + ops.abs(ops.imag(x))
+
+
+def magnitude(x: Any) -> Any:
+    return ops.modulus(x) if is_complex(x) else ops.abs(x)
+
+
+def real_part(x: Any) -> Any:
+    return ops.real(x) if is_complex(x) else x
+
+
+def in_type_of(x: Any, values: Any) -> Any:
+    """Real values in the element type of x."""
+    return ops.astype(values, dtype=x.dtype) if is_complex(x) else values
+
+
+def unit(x: Any) -> Any:
+    """x / |x|, and 1 for 0."""
+    if not is_complex(x):
+        return ops.where(ops.less(x, 0.0), -1.0, ops.ones_like(x))
+    size = ops.modulus(x)
+    zero = ops.equal(size, 0.0)
+    turned = x / ops.astype(ops.where(zero, 1.0, size), dtype=x.dtype)
+    return ops.where(zero, ops.ones_like(x), turned)
 
 
 def numbers(x: Any, axis: int) -> Any:
@@ -86,11 +124,13 @@ def cholesky_by_columns(x: Any) -> Any:
     def step(i: Any, rest: Any, low: Any) -> Any:
         column = column_of(rest, i)
         pivot = ops.expand_dims(column_of(column, i), (-1,))
+        if is_complex(x):
+            pivot = ops.complex(ops.real(pivot), ops.imag(pivot) * 0.0)
         column = ops.expand_dims(
             ops.where(ops.less(rows, i), 0.0, column / ops.sqrt(pivot)), (-1,)
         )
         low = ops.where(ops.equal(rows, i), column, low)
-        return rest - column * ops.swap_last(column), low
+        return rest - column * adjoint(column), low
 
     return iterate(ops.dim(x, axis=-1), step, x, ops.zeros_like(x))[1]
 
@@ -126,13 +166,15 @@ def _zeros_of_product(a: Any, b: Any) -> Any:
 def eliminate(x: Any) -> Any:
     """Gaussian elimination; the row of the largest element comes first."""
     rows, columns = numbers(x, -2), numbers(x, -1)
-    order = rows + ops.astype(ops.zeros_like(ops.sum(x, (-1,))), dtype=rows.dtype)
+    order = rows + ops.astype(
+        ops.zeros_like(element_size(ops.sum(x, (-1,)))), dtype=rows.dtype
+    )
 
     def step(i: Any, packed: Any, order: Any) -> Any:
-        size = ops.where(ops.less(rows, i), -1.0, ops.abs(column_of(packed, i)))
+        size = ops.where(ops.less(rows, i), -1.0, element_size(column_of(packed, i)))
         best = ops.argmax(size, -1, keepdims=True)
-        packed = _swap_rows(packed, rows, i, ops.expand_dims(best, (-1,)))
-        order = _swap_rows(
+        packed = swap_rows(packed, rows, i, ops.expand_dims(best, (-1,)))
+        order = swap_rows(
             ops.expand_dims(order, (-1,)), rows, i, ops.expand_dims(best, (-1,))
         )
         column = column_of(packed, i)
@@ -152,7 +194,7 @@ def eliminate(x: Any) -> Any:
     return iterate(least, step, x, order)
 
 
-def _swap_rows(x: Any, rows: Any, i: Any, best: Any) -> Any:
+def swap_rows(x: Any, rows: Any, i: Any, best: Any) -> Any:
     """Exchange row i and the row `best` of each matrix."""
     down = ops.expand_dims(rows, (1,))
     there, zero = ops.equal(down, best), ops.zeros_like(x)
@@ -161,7 +203,7 @@ def _swap_rows(x: Any, rows: Any, i: Any, best: Any) -> Any:
     return ops.where(ops.equal(down, i), chosen, ops.where(there, first, x))
 
 
-def _permutation(order: Any, x: Any) -> Any:
+def permutation_matrix(order: Any, x: Any) -> Any:
     """The matrix that brings rows into this order."""
     places = numbers(order, -1)
     return ops.astype(ops.equal(ops.expand_dims(order, (-1,)), places), dtype=x.dtype)
@@ -169,9 +211,10 @@ def _permutation(order: Any, x: Any) -> Any:
 
 @solve.decomposition
 def solve_by_lu(a: Any, b: Any) -> Any:
-    expect_real(a, b)
     packed, order = lu(a)
-    found = triangular_solve(packed, ops.matmul(_permutation(order, a), b), unit=True)
+    found = triangular_solve(
+        packed, ops.matmul(permutation_matrix(order, a), b), unit=True
+    )
     return triangular_solve(packed, found, lower=False)
 
 
@@ -193,7 +236,6 @@ def _parity(order: Any) -> Any:
 
 @det.decomposition
 def det_by_lu(x: Any) -> Any:
-    expect_real(x)
     packed, order = lu(x)
     return ops.prod(ops.diagonal(packed), (-1,)) * ops.astype(
         _parity(order), dtype=x.dtype
@@ -205,6 +247,6 @@ def slogdet_by_lu(x: Any) -> Any:
     packed, order = lu(x)
     pivots = ops.diagonal(packed)
     parity = ops.astype(_parity(order), dtype=x.dtype)
-    return ops.prod(ops.sign(pivots), (-1,)) * parity, ops.sum(
-        ops.log(ops.abs(pivots)), (-1,)
-    )
+    some = ops.astype(ops.not_equal(pivots, 0.0), dtype=x.dtype)
+    sign = ops.prod(unit(pivots) * some, (-1,)) * parity
+    return sign, ops.sum(ops.log(magnitude(pivots)), (-1,))

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import InvalidTypeError
-from amanda.types import Dim, Shape, TensorType, minimum
-from amanda_std.engine.annotations import Array, Floating, RealFloating
+from amanda.types import Dim, DType, Shape, TensorType, minimum
+from amanda_std.engine.annotations import Array, Floating, RealOf
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, arange_of_shape, array
 from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 from amanda_std.ops._oracles.matrices import (
+    complex_matrices,
     identity_like,
     matrices,
     matrix_product,
@@ -26,6 +27,7 @@ from amanda_std.ops.linalg.matmul import matmul
 from amanda_std.ops.math.arithmetic import maximum, where
 from amanda_std.ops.math.arithmetic import minimum as minimum_
 from amanda_std.ops.math.comparison import equal
+from amanda_std.ops.math.complex_numbers import complex_, conj, imag
 from amanda_std.ops.math.reduction import sum_
 from amanda_std.ops.tensor.creation import arange, tril, triu, zeros_like
 from amanda_std.ops.tensor.indexing import gather
@@ -65,6 +67,20 @@ def call_lapack(function: Any, *xs: Any, first: bool = False) -> Any:
 
 def _transpose(x: Any) -> Any:
     return swap_last(x)
+
+
+def is_complex(x: Any) -> bool:
+    return DType.of(x.dtype).kind == "complex"
+
+
+def conjugate(x: Any) -> Any:
+    """The complex conjugate; a real tensor is returned as is."""
+    return conj(x) if is_complex(x) else x
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose."""
+    return swap_last(conjugate(x))
 
 
 def _half_triangle(x: Any) -> Any:
@@ -163,26 +179,33 @@ def _() -> Samples:
 
 
 @primitive(shape=lambda x: Shape(square_dims(x)))
-def cholesky(x: RealFloating) -> RealFloating:
-    """Cholesky factor: lower triangular L with L @ L.T = x, symmetric positive definite
+def cholesky(x: Floating) -> Floating:
+    """Cholesky factor: lower triangular L with L @ adjoint(L) = x, positive definite
 
-    Only the lower triangle of x is read."""
+    Only the lower triangle of x is read, and of its diagonal the real part."""
     np_ = xp(x)
+    return call_lapack(lambda x: np_.linalg.cholesky(hermitian(np_, x)), x)
 
-    def run(x: Any) -> Any:
-        low = np_.tril(x)
-        whole = low + np_.swapaxes(np_.tril(x, k=-1), -1, -2)
-        return np_.linalg.cholesky(whole)
 
-    return call_lapack(run, x)
+def hermitian(np_: Any, x: Any) -> Any:
+    """Hermitian matrices of arrays, of which the lower triangle is given."""
+    low = np_.tril(x, k=-1)
+    line = np_.where(np_.eye(x.shape[-1], dtype=bool), np_.real(x), 0)
+    return low + np_.conj(np_.swapaxes(low, -1, -2)) + line.astype(x.dtype)
+
+
+def gradient_of_lower(g: Any) -> Any:
+    """The gradient of the lower triangle that Hermitian matrices are read from, by
+    the gradient of the matrices."""
+    return _half_triangle(g + adjoint(g))
 
 
 @cholesky.gradient
 def _(g: Any, y: Any) -> Any:
     inner = _half_triangle(matmul(_transpose(y), tril(g)))
     left = triangular_solve(y, inner, transpose=True)
-    whole = _transpose(triangular_solve(y, _transpose(left), transpose=True))
-    return [tril(whole) + tril(_transpose(whole), -1)]
+    right = triangular_solve(conjugate(y), _transpose(left), transpose=True)
+    return [gradient_of_lower(_transpose(right))]
 
 
 @cholesky.samples
@@ -196,6 +219,11 @@ def _() -> Samples:
         yield Sample((x[0],), many[0], tolerance=tolerance)
     half = np.tril(matrix_product(low, low.T)) + np.triu(np.full((3, 3), 7.0), 1)
     yield Sample((half,), low)
+    low = low + np.array([[0, 0, 0], [1, 0, 0], [-0.5, 2, 0]]) * 1j
+    whole = matrix_product(low, low.conj().T)
+    yield Sample((np.stack([whole, np.tril(whole)]),), np.stack([low, low]))
+    single = whole.astype("complex64")
+    yield Sample((single,), low.astype("complex64"), tolerance=1e-5)
     yield Sample((np.zeros((0, 2, 2)),), np.zeros((0, 2, 2)), smooth=False)
 
 
@@ -209,12 +237,13 @@ def _solve_shape(a: TensorType, b: TensorType) -> Shape:
 
 @primitive(shape=lambda a, b: _solve_shape(a, b), numpy_only=True)
 def triangular_solve(
-    a: RealFloating, b: RealFloating, *, lower: bool = True, transpose: bool = False,
+    a: Floating, b: Floating, *, lower: bool = True, transpose: bool = False,
     unit: bool = False,
-) -> RealFloating:  # fmt: skip
+) -> Floating:  # fmt: skip
     """Solve a @ x = b for triangular a; `unit`: with a unit diagonal
 
-    `transpose`: solve a.T @ x = b. The other triangle is not read."""
+    `transpose`: solve a.T @ x = b, without conjugates. The other triangle is not
+    read."""
     from scipy.linalg import solve_triangular
 
     def run(a: Any, b: Any) -> Any:
@@ -274,6 +303,15 @@ def _() -> Samples:
     yield Sample((sides, array([[1.0], [1.5]])), requested)
     empty = np.zeros((0, 3, 2))
     yield Sample((full[0], empty), empty, smooth=False)
+    x = sample_matrix(2, 3, 2) * (1 - 0.5j)
+    for dtype in ("complex128", "complex64"):
+        tolerance = 1e-4 if dtype == "complex64" else None
+        for transpose in (False, True):
+            a = np.tril(complex_matrices(3)).astype(dtype)
+            used = np.swapaxes(a, -1, -2) if transpose else a
+            b = matrix_product(used, x.astype(dtype))
+            attrs = {"transpose": transpose}
+            yield Sample((a, b), x.astype(dtype), attrs, tolerance=tolerance)
 
 
 @primitive(shape=lambda a, b: _solve_shape(a, b))
@@ -300,6 +338,8 @@ def _() -> Samples:
     a, x = matrices(3)[:1], sample_matrix(2, 3, 1)
     yield Sample((a, matrix_product(a, x)), x)
     yield Sample((a[:0], x[:0]), x[:0], smooth=False)
+    a, x = complex_matrices(3), sample_matrix(2, 3, 2) * (1 - 0.5j)
+    yield Sample((a, matrix_product(a, x)), x)
 
 
 @primitive(shape=lambda x: Shape(square_dims(x)))
@@ -320,6 +360,9 @@ def _() -> Samples:
         yield Sample((x,), y, tolerance=tolerance)
         yield Sample((x[1],), y[1], tolerance=tolerance)
     yield Sample((np.zeros((0, 2, 2)),), np.zeros((0, 2, 2)), smooth=False)
+    x = complex_matrices(3)
+    y = np.stack([solve_by_elimination(m, np.eye(3), complex) for m in x])
+    yield Sample((x,), y)
 
 
 def _batch_of_square(x: TensorType) -> Shape:
@@ -339,28 +382,35 @@ def _(g: Any, y: Any, x: Any) -> Any:
 
 
 @primitive(shape=lambda x: [_batch_of_square(x)] * 2)
-def slogdet(x: RealFloating) -> tuple[RealFloating, RealFloating]:
-    """Sign of the determinant, and logarithm of its absolute value"""
+def slogdet(x: Floating) -> tuple[Floating, RealOf]:
+    """Sign of the determinant, and logarithm of its absolute value
+
+    The sign of a complex determinant is a number of magnitude 1."""
     outputs: tuple[Any, Any] = call_lapack(lambda x: tuple(xp(x).linalg.slogdet(x)), x)
     return outputs
 
 
 @slogdet.gradient
-def _(g: Any, x: Any) -> Any:
-    if g[1] is None:
+def _(g: Any, y: Any, x: Any) -> Any:
+    to_sign, to_size = g
+    if is_complex(x):
+        turn = None if to_sign is None else imag(to_sign * y[0])
+        turn = zeros_like(y[1]) if turn is None else turn
+        to_size = complex_(zeros_like(turn) if to_size is None else to_size, turn)
+    if to_size is None:
         return [zeros_like(x)]
-    return [expand_dims(g[1], (-2, -1)) * _transpose(inverse(x))]
+    return [expand_dims(to_size, (-2, -1)) * _transpose(inverse(x))]
 
 
-def _determinant_by_expansion(m: Any) -> float:
+def _determinant_by_expansion(m: Any) -> Any:
     """Determinant by expansion along the first row."""
     if not len(m):
         return 1.0
     rest = [[*row[:i], *row[i + 1 :]] for i in range(len(m)) for row in m[1:]]
     count = len(m) - 1
     minors = [rest[i * count : (i + 1) * count] for i in range(len(m))]
-    return math.fsum(
-        (-1) ** i * float(v) * _determinant_by_expansion(n)
+    return sum(
+        (-1) ** i * v * _determinant_by_expansion(n)
         for i, (v, n) in enumerate(zip(m[0], minors, strict=True))
     )
 
@@ -376,6 +426,12 @@ def _determinant_samples(apart: bool) -> Any:
                 parts = [array([math.copysign(1, v) for v in y], dtype),
                          array([math.log(abs(v)) for v in y], dtype)]  # fmt: skip
             yield Sample((x,), parts, tolerance=tolerance)
+        x = complex_matrices(3)
+        y = [_determinant_by_expansion(m.tolist()) for m in x]
+        parts = np.array(y)
+        if apart:
+            parts = [parts / np.abs(parts), np.log(np.abs(parts))]
+        yield Sample((x,), parts)
         empty = np.zeros((2, 0, 0))
         one, zero = np.ones(2), np.zeros(2)
         yield Sample((empty,), [one, zero] if apart else one, smooth=False)

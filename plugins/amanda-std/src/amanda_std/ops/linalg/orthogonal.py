@@ -10,14 +10,21 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
-
 from amanda.errors import Undecided
-from amanda.types import DType
 from amanda_std.engine.values import dims_of
 from amanda_std.ops._late import late as ops
-from amanda_std.ops.linalg.elimination import column_of, identity_of, iterate, numbers
-from amanda_std.ops.linalg.factorizations import eigh, qr, svd
+from amanda_std.ops.linalg.elimination import (
+    column_of,
+    identity_of,
+    in_type_of,
+    iterate,
+    magnitude,
+    numbers,
+    real_part,
+    unit,
+)
+from amanda_std.ops.linalg.factorizations import eigh, machine_epsilon, qr, svd
+from amanda_std.ops.linalg.matrices import adjoint, conjugate, is_complex
 
 _SWEEPS = 20
 """The most rounds over all pairs; matrices of size 100 need about 10."""
@@ -30,24 +37,22 @@ def qr_by_reflections(x: Any, *, full: bool) -> Any:
 
     def step(i: Any, q: Any, r: Any) -> Any:
         v = ops.where(ops.less(rows, i), 0.0, column_of(r, i))
-        head, norm = column_of(v, i), ops.sqrt(ops.sum(ops.square(v), (-1,)))
-        shift = ops.expand_dims(ops.where(ops.less(head, 0.0), -norm, norm), (-1,))
+        norm = ops.sqrt(ops.sum(ops.square(magnitude(v)), (-1,)))
+        shift = ops.expand_dims(unit(column_of(v, i)) * in_type_of(x, norm), (-1,))
         v = ops.expand_dims(ops.where(ops.equal(rows, i), v + shift, v), (-1,))
-        total = ops.sum(ops.square(v), (-2,), keepdims=True)
-        scaled = v * (2.0 / ops.where(ops.equal(total, 0.0), 1.0, total))
-        r = r - ops.matmul(scaled, ops.matmul(ops.swap_last(v), r))
-        return q - ops.matmul(ops.matmul(q, v), ops.swap_last(scaled)), r
+        total = ops.sum(ops.square(magnitude(v)), (-2,), keepdims=True)
+        factor = 2.0 / ops.where(ops.equal(total, 0.0), 1.0, total)
+        scaled = v * in_type_of(x, factor)
+        r = r - ops.matmul(scaled, ops.matmul(adjoint(v), r))
+        return q - ops.matmul(ops.matmul(q, v), adjoint(scaled)), r
 
     height = ops.dim(x, axis=-2)
     least = ops.minimum(height, ops.dim(x, axis=-1))
     batch = ops.zeros_like(ops.sum(x, (-2, -1), keepdims=True))
     q, r = iterate(least, step, identity_of(x, -2) + batch, x)
-    signs = ops.where(
-        ops.less(ops.diagonal(r), 0.0), -1.0, ops.ones_like(ops.diagonal(r))
-    )
-    signs = ops.pad(signs, [(0, height - least)], 1.0, (-1,))
+    signs = ops.pad(unit(ops.diagonal(r)), [(0, height - least)], 1.0, (-1,))
     q = q * ops.expand_dims(signs, (-2,))
-    r = ops.triu(r * ops.expand_dims(signs, (-1,)))
+    r = ops.triu(r * ops.expand_dims(conjugate(signs), (-1,)))
     if full:
         return q, r
     return ops.slice_(q, (0,), (least,), (-1,)), ops.slice_(r, (0,), (least,), (-2,))
@@ -55,18 +60,20 @@ def qr_by_reflections(x: Any, *, full: bool) -> Any:
 
 @eigh.decomposition
 def eigh_by_rotations(x: Any) -> Any:
-    whole = ops.tril(x) + ops.swap_last(ops.tril(x, -1))
-    scaled = whole / _scale_of(whole)
-    limit = _epsilon(x) * 8
+    below, line = ops.tril(x, -1), ops.triu(ops.tril(x))
+    whole = below + adjoint(below) + in_type_of(x, real_part(line))
+    scaled = whole / in_type_of(x, _scale_of(whole))
+    limit = machine_epsilon(x.dtype) * 8
 
     def products(vectors: Any) -> Any:
-        return ops.matmul(ops.swap_last(vectors), ops.matmul(scaled, vectors))
+        return ops.matmul(adjoint(vectors), ops.matmul(scaled, vectors))
 
     def remains(gram: Any) -> Any:
-        return ops.greater(ops.abs(gram), limit)
+        return ops.greater(magnitude(gram), limit)
 
     vectors = _rotate_until(products, remains, whole)
-    values = ops.sum(vectors * ops.matmul(whole, vectors), (-2,))
+    values = ops.sum(conjugate(vectors) * ops.matmul(whole, vectors), (-2,))
+    values = real_part(values)
     order = ops.argsort(values)
     vectors = ops.matmul(vectors, _column_order(order, x))
     vectors = vectors * ops.expand_dims(_column_signs(vectors), (-2,))
@@ -89,33 +96,34 @@ def svd_by_rotations(x: Any, *, full: bool) -> Any:
 
 
 def _svd_of_wide(x: Any, full: bool) -> Any:
-    right, values, left = _svd_of_tall(ops.swap_last(x), full)
-    return _with_signs(ops.swap_last(left), values, ops.swap_last(right))
+    right, values, left = _svd_of_tall(adjoint(x), full)
+    return _with_signs(adjoint(left), values, adjoint(right))
 
 
 def _svd_of_tall(x: Any, full: bool) -> Any:
     """Rotations that make the columns of a tall matrix orthogonal."""
     scale = _scale_of(x)
-    limit = _epsilon(x) * 4
+    scaled = x / in_type_of(x, scale)
+    limit = machine_epsilon(x.dtype) * 4
 
     def products(vectors: Any) -> Any:
-        a = ops.matmul(x / scale, vectors)
-        return ops.matmul(ops.swap_last(a), a)
+        a = ops.matmul(scaled, vectors)
+        return ops.matmul(adjoint(a), a)
 
     def remains(gram: Any) -> Any:
-        sizes = ops.sqrt(_diagonal(gram))
+        sizes = ops.sqrt(real_part(_diagonal(gram)))
         bound = ops.expand_dims(sizes * limit, (-1,)) * ops.expand_dims(sizes, (-2,))
-        return ops.greater(ops.abs(gram), bound)
+        return ops.greater(magnitude(gram), bound)
 
     vectors = _rotate_until(products, remains, x)
-    a = ops.matmul(x / scale, vectors)
-    values = ops.sqrt(ops.sum(ops.square(a), (-2,)))
+    a = ops.matmul(scaled, vectors)
+    values = ops.sqrt(ops.sum(ops.square(magnitude(a)), (-2,)))
     order = ops.argsort(values, descending=True)
     by_size = _column_order(order, x)
     values = ops.gather_elements(values, order, axis=-1)
     sizes = ops.expand_dims(ops.where(ops.equal(values, 0.0), 1.0, values), (-2,))
-    left, _ = qr(ops.matmul(a, by_size) / sizes, full=full)
-    right = ops.swap_last(ops.matmul(vectors, by_size))
+    left, _ = qr(ops.matmul(a, by_size) / in_type_of(x, sizes), full=full)
+    right = adjoint(ops.matmul(vectors, by_size))
     return _with_signs(left, values * ops.squeeze(scale, (-1,)), right)
 
 
@@ -137,7 +145,7 @@ def _rotate_until(
 
     def turn(step: Any, gram: Any, vectors: Any) -> Any:
         v = ops.matmul(vectors, _rotation(gram, remains(gram), step))
-        v = v * 1.5 - ops.matmul(v, ops.matmul(ops.swap_last(v), v)) * 0.5
+        v = v * 1.5 - ops.matmul(v, ops.matmul(adjoint(v), v)) * 0.5
         return step + 1, products(v), v
 
     batch = ops.zeros_like(ops.sum(x, (-2, -1), keepdims=True))
@@ -151,10 +159,11 @@ def _rotation(gram: Any, remains: Any, step: Any) -> Any:
     places = numbers(gram, -1)
     others = _partners(places, ops.dim(gram, axis=-1), step)
     pairs = ops.equal(ops.expand_dims(others, (-1,)), places)
-    sizes = _diagonal(gram)
+    sizes = real_part(_diagonal(gram))
     gap = ops.sum(ops.where(pairs, ops.expand_dims(sizes, (-2,)), 0.0), (-1,)) - sizes
-    cross = ops.where(ops.logical_and(pairs, remains), gram, 0.0)
-    twice = ops.sum(cross, (-1,)) * 2.0
+    cross = ops.where(ops.logical_and(pairs, remains), gram, ops.zeros_like(gram))
+    signed = magnitude(cross) if is_complex(gram) else cross
+    twice = ops.sum(signed, (-1,)) * 2.0
     twice = ops.where(ops.equal(others, places), 0.0, twice)
     equal, first = ops.equal(gap, 0.0), ops.less(places, others)
     forward = ops.where(equal, first, ops.greater(gap, 0.0))
@@ -164,7 +173,9 @@ def _rotation(gram: Any, remains: Any, step: Any) -> Any:
     cosine = ops.rsqrt(ops.square(tangent) + 1.0)
     here = ops.equal(ops.expand_dims(places, (-1,)), places)
     rest = ops.where(pairs, ops.expand_dims(tangent * cosine, (-1,)), 0.0)
-    return ops.where(here, ops.expand_dims(cosine, (-1,)), rest)
+    if is_complex(gram):
+        rest = in_type_of(gram, rest) * unit(gram)
+    return ops.where(here, in_type_of(gram, ops.expand_dims(cosine, (-1,))), rest)
 
 
 def _partners(places: Any, size: Any, step: Any) -> Any:
@@ -195,22 +206,16 @@ def _scale_of(x: Any) -> Any:
 
     Not a reduction by max, which empty matrices do not have."""
     largest = ops.max(
-        ops.pad(ops.abs(x), [(0, 1), (0, 1)], 0.0, (-2, -1)), (-2, -1), keepdims=True
+        ops.pad(magnitude(x), [(0, 1), (0, 1)], 0.0, (-2, -1)), (-2, -1), keepdims=True
     )
     return ops.where(ops.equal(largest, 0.0), 1.0, largest)
 
 
-def _epsilon(x: Any) -> float:
-    info: Any = ml_dtypes.finfo(DType.of(x.dtype).numpy)  # type: ignore[no-untyped-call]
-    return float(info.eps)
-
-
 def _column_signs(vectors: Any) -> Any:
-    """1 or -1 for each column: see `factorizations`."""
+    """The sign, or phase, that each column is multiplied by: see `factorizations`."""
     places = ops.astype(numbers(vectors, -2), dtype=vectors.dtype)
     weights = ops.expand_dims(1.0 / (places + math.sqrt(2)), (-1,))
-    total = ops.sum(vectors * weights, (-2,))
-    return ops.where(ops.less(total, 0.0), -1.0, ops.ones_like(total))
+    return conjugate(unit(ops.sum(vectors * weights, (-2,))))
 
 
 def _with_signs(left: Any, values: Any, right: Any) -> Any:
@@ -219,4 +224,4 @@ def _with_signs(left: Any, values: Any, right: Any) -> Any:
     extra = ops.dim(right, axis=-2) - ops.dim(values, axis=-1)
     down = ops.pad(down, [(0, extra)], 1.0, (-1,))
     left = left * ops.expand_dims(signs, (-2,))
-    return left, values, right * ops.expand_dims(down, (-1,))
+    return left, values, right * ops.expand_dims(conjugate(down), (-1,))

@@ -12,33 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from amanda.types import DType, ElementType, TensorType, unknown
+from amanda.types import DType, TensorType, unknown
 from amanda_std.engine.annotations import Complex, Other, RealFloating
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array, elementwise_by_loop
 from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
+from amanda_std.inference.element_types import (
+    COMPLEX_TYPES,
+    PART_TYPES,
+    complex_type,
+    part_type,
+)
 from amanda_std.ops.math.binary_special import hypot
 from amanda_std.ops.math.elementary import atan2
 from amanda_std.ops.tensor.creation import zeros_like
 from amanda_std.ops.tensor.indexing import gather
 from amanda_std.ops.tensor.manipulation import stack
-
-_PART_TYPES = {"complex64": "float32", "complex128": "float64"}
-_COMPLEX_TYPES = {"float32": "complex64", "float64": "complex128"}
-
-
-def complex_type(dtype: Any) -> Any:
-    """Complex type with parts of the given float type."""
-    if dtype is unknown:
-        return unknown
-    return DType(_COMPLEX_TYPES.get(dtype.name, "complex64"))
-
-
-def part_type(dtype: ElementType) -> ElementType:
-    """Float type of the parts of a complex type; a real type is returned as is."""
-    return DType(_PART_TYPES[dtype.name]) if dtype.name in _PART_TYPES else dtype
 
 
 @primitive(numpy_only=True, name="complex")
@@ -129,7 +120,7 @@ _NUMBERS = [1.5 - 2j, -0.25 + 0.5j, -3 - 1j, 0.75 + 4j]
 
 @complex_.samples
 def _() -> Samples:
-    for dtype, whole in _COMPLEX_TYPES.items():
+    for dtype, whole in COMPLEX_TYPES.items():
         a = array([v.real for v in _NUMBERS], dtype)
         b = array([v.imag for v in _NUMBERS], dtype)
         yield Sample((a, b), np.array(_NUMBERS, whole))
@@ -144,10 +135,10 @@ def _() -> Samples:
 
 def _complex_samples(oracle: Any, result: bool) -> Any:
     def make() -> Samples:
-        for dtype in _PART_TYPES:
+        for dtype in PART_TYPES:
             x = np.array(_NUMBERS, dtype)
             y = [oracle(v) for v in _NUMBERS]
-            kind = _PART_TYPES[dtype] if result else dtype
+            kind = PART_TYPES[dtype] if result else dtype
             yield Sample((x,), np.array(y, kind))
             yield Sample((x[0],), np.array(y[0], kind))
             yield Sample((x.reshape(2, 2),), np.array(y, kind).reshape(2, 2))
@@ -165,7 +156,7 @@ angle.samples(_complex_samples(lambda v: math.atan2(v.imag, v.real), True))
 
 @as_pairs.samples
 def _() -> Samples:
-    for dtype, part in _PART_TYPES.items():
+    for dtype, part in PART_TYPES.items():
         x = np.array(_NUMBERS, dtype)
         y = array([[v.real, v.imag] for v in _NUMBERS], part)
         yield Sample((x,), y)
@@ -175,7 +166,7 @@ def _() -> Samples:
 
 @from_pairs.samples
 def _() -> Samples:
-    for dtype, part in _PART_TYPES.items():
+    for dtype, part in PART_TYPES.items():
         x = array([[v.real, v.imag] for v in _NUMBERS], part)
         yield Sample((x,), np.array(_NUMBERS, dtype))
         yield Sample((x[0],), np.array(_NUMBERS[0], dtype))

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from amanda.types import Shape, Sym, TensorType, unknown
+from amanda.types import Shape, Sym, TensorType
 from amanda_std.engine.annotations import Complex, Other, RealFloating, ShapeArg
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import composite, primitive
 from amanda_std.engine.samples import Sample, Samples, array
 from amanda_std.engine.values import dims_of
+from amanda_std.inference.element_types import complex_type, part_type
 from amanda_std.inference.shape_arguments import (
     UnknownShapeArg,
     may_be_negative,
@@ -28,10 +29,8 @@ from amanda_std.ops.math.comparison import equal
 from amanda_std.ops.math.complex_numbers import (
     as_pairs,
     complex_,
-    complex_type,
     conj,
     from_pairs,
-    part_type,
     real,
 )
 from amanda_std.ops.math.logic import logical_or
@@ -90,8 +89,7 @@ def _irfft_types(x: TensorType, sizes: Any, axes: Any) -> Any:
             return whole
         return [(n - 1) * 2 if i == at else n for i, n in enumerate(whole)]
 
-    dtype = x.dtype if x.dtype is unknown else part_type(x.dtype)
-    return [TensorType(dtype, _shape_or_unknown(x, result_dims))]
+    return [TensorType(part_type(x.dtype), _shape_or_unknown(x, result_dims))]
 
 
 def _transform(name: str, x: Any, sizes: Any, axes: Any, norm: str) -> Any:

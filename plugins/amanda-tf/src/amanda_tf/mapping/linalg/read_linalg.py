@@ -8,6 +8,7 @@ import numpy as np
 
 from amanda_std import ops
 from amanda_std.mappings import (
+    cast_to,
     expect,
     known_content,
     known_scalar,
@@ -21,19 +22,40 @@ _STEPS = 24
 """Iterations of a square root, enough for eigenvalues from 1e-6 to 1e6."""
 
 
+def _adjoint(x: Any) -> Any:
+    y = ops.swap_last(x)
+    return ops.conj(y) if x.dtype.kind == "complex" else y
+
+
+def read_log_determinant(x: Any) -> Any:
+    """LogMatrixDeterminant to `slogdet`; both results have the type of the matrix."""
+    sign, size = ops.slogdet(x)
+    return sign, cast_to(size, x.dtype)
+
+
 def read_svd(x: Any, *, compute_uv: bool = True, full_matrices: bool = False) -> Any:
-    """TensorFlow's V is the transpose of Vh."""
+    """TensorFlow's V is the adjoint of Vh; singular values have the type of x."""
     u, s, vh = ops.svd(x, full=full_matrices)
+    s = cast_to(s, x.dtype)
     if not compute_uv:
         empty = ops.zeros([0], dtype=x.dtype)
         return s, empty, empty
-    return s, u, ops.swap_last(vh)
+    return s, u, _adjoint(vh)
 
 
 def read_self_adjoint_eig(x: Any, *, compute_v: bool = True) -> Any:
     """SelfAdjointEigV2 and BatchSelfAdjointEigV2 to `eigh`."""
     values, vectors = ops.eigh(x)
+    values = cast_to(values, x.dtype)
     return values, vectors if compute_v else ops.zeros([0], dtype=x.dtype)
+
+
+def read_eig(x: Any, *, compute_v: bool = True, Tout: Any) -> Any:  # noqa: N803
+    """Eig to `eig`, in the order of the hub."""
+    if not compute_v:
+        return cast_to(ops.eigvals(x), Tout), ops.zeros([0], dtype=Tout)
+    values, vectors = ops.eig(x)
+    return cast_to(values, Tout), cast_to(vectors, Tout)
 
 
 def read_lu(x: Any, *, output_idx_type: Any = None) -> Any:
@@ -47,7 +69,7 @@ def read_lstsq(a: Any, b: Any, l2: Any, *, fast: bool = True) -> Any:
     weight = known_content(l2)
     if weight == 0 and not fast:
         return ops.lstsq(a, b)
-    transposed = ops.swap_last(a)
+    transposed = _adjoint(a)
     square = ops.matmul(transposed, a)
     if weight != 0:
         size = int(a.shape[-1])
@@ -229,11 +251,14 @@ def read_banded_triangular_solve(
         else:
             one = ops.slice_(rows[-1 - offset], [0], [size - offset], [-1])
             matrix = _set_one_diagonal(matrix, one, offset)
+    if adjoint and matrix.dtype.kind == "complex":
+        matrix = ops.conj(matrix)
     return ops.triangular_solve(matrix, b, lower=lower, transpose=adjoint)
 
 
 def read_cholesky_grad(lower: Any, g: Any) -> Any:
     """The gradient of a matrix, from its Cholesky factor and the gradient of that."""
+    expect(lower.dtype.kind == "float", "the gradient of a complex matrix")
     inner = ops.matmul(ops.swap_last(lower), ops.tril(g))
     half = ops.tril(inner) - ops.diagonal_matrix(ops.diagonal(inner)) * 0.5
     left = ops.triangular_solve(lower, half, lower=True, transpose=True)
@@ -271,6 +296,8 @@ READ: dict[str, Any] = {
     "CholeskyGrad": read_cholesky_grad,
     "BatchCholeskyGrad": read_cholesky_grad,
     "Svd": read_svd,
+    "Eig": read_eig,
+    "LogMatrixDeterminant": read_log_determinant,
     "SelfAdjointEigV2": read_self_adjoint_eig,
     "Lu": read_lu,
     "MatrixSolveLs": read_lstsq,

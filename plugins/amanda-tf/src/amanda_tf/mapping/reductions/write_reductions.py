@@ -21,7 +21,7 @@ from amanda_tf.mapping.operands import (
     required_static,
 )
 
-__all__ = ["WRITE", "reverse_order"]
+__all__ = ["WRITE", "last_size", "reverse_order"]
 
 
 def _reduction_writer(type: str) -> Callable[..., Any]:
@@ -130,6 +130,11 @@ def _length(o: Any, x: Any, axis: int) -> Any:
         return int_tensor(size)
     shape = o.Shape(x, out_type=DType("int32"))
     return o.GatherV2(shape, int_tensor(axis % rank_of(x)), int_tensor(0))
+
+
+def last_size(o: Any, x: Any) -> Any:
+    """The size of the last axis."""
+    return _length(o, x, -1)
 
 
 def write_sort(o: Any, x: Any, *, axis: int = -1, descending: bool = False) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
@@ -46,8 +47,8 @@ def triangular_solve(
 
 
 def _signs(x: Any) -> Any:
-    """-1 where elements are negative, else 1."""
-    return torch.where(x < 0, -1.0, 1.0).to(x.dtype)
+    """Numbers of magnitude 1 by which the products with x are nonnegative."""
+    return torch.sgn(x).conj() + (x == 0).to(x.dtype)
 
 
 def _with_ones(signs: Any, count: int) -> Any:
@@ -57,17 +58,16 @@ def _with_ones(signs: Any, count: int) -> Any:
 
 
 def _column_signs(x: Any) -> Any:
-    """The sign of the element of largest magnitude in each column."""
-    if not x.shape[-2]:
-        return x.new_ones((*x.shape[:-2], x.shape[-1]))
-    at = torch.argmax(x.abs(), -2, keepdim=True)
-    return _signs(torch.gather(x, -2, at)).squeeze(-2)
+    """The sign that each column is multiplied by, as the ops define it."""
+    part = x.real.dtype if x.is_complex() else x.dtype
+    rows = torch.arange(x.shape[-2], dtype=part, device=x.device)
+    return _signs((x / (rows + math.sqrt(2))[:, None]).sum(-2))
 
 
 def qr(x: Any, *, full: bool = False) -> Any:
     q, r = torch.linalg.qr(x, "complete" if full else "reduced")
     signs = _with_ones(_signs(torch.diagonal(r, dim1=-2, dim2=-1)), q.shape[-1])
-    return q * signs[..., None, :], r * signs[..., :, None]
+    return q * signs.conj()[..., None, :], r * signs[..., :, None]
 
 
 def eigh(x: Any) -> Any:
@@ -79,13 +79,46 @@ def svd(x: Any, *, full: bool = False) -> Any:
     u, s, vh = torch.linalg.svd(x, full_matrices=full)
     signs = _column_signs(u)
     down = _with_ones(signs[..., : s.shape[-1]], vh.shape[-2])
-    return u * signs[..., None, :], s, vh * down[..., :, None]
+    return u * signs[..., None, :], s, vh * down.conj()[..., :, None]
+
+
+def _ascending(values: Any) -> Any:
+    """The order of complex numbers by real parts, then by imaginary parts."""
+    order = torch.argsort(values.imag, dim=-1, stable=True)
+    by_real = torch.argsort(values.real.gather(-1, order), dim=-1, stable=True)
+    return order.gather(-1, by_real)
+
+
+def _single(x: Any) -> Any:
+    return x.float() if x.dtype.itemsize <= 2 else x
+
+
+def eig(x: Any) -> Any:
+    values, vectors = torch.linalg.eig(_single(x))
+    order = _ascending(values)
+    vectors = torch.take_along_dim(vectors, order[..., None, :], -1)
+    signs = _column_signs(vectors)
+    return values.gather(-1, order), vectors * signs[..., None, :]
+
+
+def eigvals(x: Any) -> Any:
+    values = torch.linalg.eigvals(_single(x))
+    return values.gather(-1, _ascending(values))
 
 
 def lu(x: Any) -> Any:
     packed, pivots = torch.linalg.lu_factor(x)
     permutation, _, _ = torch.lu_unpack(packed, pivots, unpack_data=False)
-    return packed, torch.argmax(permutation, -2)
+    return packed, torch.argmax(permutation.real, -2)
+
+
+def ldl_factor(x: Any, *, hermitian: bool = False) -> Any:
+    packed, pivots = torch.linalg.ldl_factor(x, hermitian=hermitian)
+    return packed, pivots.long()
+
+
+def ldl_solve(packed: Any, pivots: Any, b: Any, *, hermitian: bool = False) -> Any:
+    return torch.linalg.ldl_solve(packed, pivots.int(), b, hermitian=hermitian)
 
 
 def slogdet(x: Any) -> Any:
@@ -113,9 +146,13 @@ KERNELS: Final[dict[str, Callable[..., Any]]] = {
     "einsum": einsum,
     "triangular_solve": _in_lapack_precision(triangular_solve),
     "qr": _in_lapack_precision(qr),
+    "eig": eig,
+    "eigvals": eigvals,
     "eigh": _in_lapack_precision(eigh),
     "svd": _in_lapack_precision(svd),
     "lu": _in_lapack_precision(lu),
+    "ldl_factor": _in_lapack_precision(ldl_factor),
+    "ldl_solve": ldl_solve,
     "cholesky": _in_lapack_precision(torch.linalg.cholesky),
     "solve": _in_lapack_precision(lambda a, b: torch.linalg.solve(a, b)),
     "inverse": _in_lapack_precision(torch.linalg.inv),

@@ -322,6 +322,22 @@ def read_old_lu_solve(b: Any, packed: Any, pivots: Any) -> Any:
     return read_lu_solve(packed, pivots, b)
 
 
+def read_ldl_factor(x: Any, *, hermitian: bool = False) -> Any:
+    packed, pivots = ops.ldl_factor(x, hermitian=hermitian)
+    return packed, ops.astype(pivots, dtype="int32")
+
+
+def read_ldl_factor_ex(
+    x: Any, *, hermitian: bool = False, check_errors: bool = False
+) -> Any:
+    del check_errors
+    return (*read_ldl_factor(x, hermitian=hermitian), _batch_zeros(x))
+
+
+def read_ldl_solve(packed: Any, pivots: Any, b: Any, *, hermitian: bool = False) -> Any:
+    return ops.ldl_solve(packed, cast_to(pivots, INT), b, hermitian=hermitian)
+
+
 def _tolerance(s: Any, x: Any, atol: Any, rtol: Any) -> Any:
     """The limit below which singular values count as zero."""
     largest = ops.max(s, [rank_of(s) - 1], keepdims=True)
@@ -461,6 +477,8 @@ READ = torch_functions(
         "linalg_svdvals": read_singular_values,
         "linalg_eigh": read_eigh,
         "linalg_eigvalsh": read_eigvalsh,
+        "linalg_eig": lambda x: tuple(ops.eig(x)),
+        "linalg_eigvals _linalg_eigvals": ops.eigvals,
         "linalg_qr": read_qr,
         "qr": read_old_qr,
         "linalg_lu": read_lu,
@@ -469,6 +487,9 @@ READ = torch_functions(
         "_lu_with_info": read_lu_with_info,
         "lu_unpack": read_lu_unpack,
         "linalg_lu_solve": read_lu_solve,
+        "linalg_ldl_factor": read_ldl_factor,
+        "linalg_ldl_factor_ex": read_ldl_factor_ex,
+        "linalg_ldl_solve": read_ldl_solve,
         "lu_solve": read_old_lu_solve,
         "linalg_matrix_rank linalg_matrix_rank.atol_rtol_float "
         "linalg_matrix_rank.atol_rtol_tensor": read_rank,
