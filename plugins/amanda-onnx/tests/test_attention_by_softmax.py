@@ -75,3 +75,27 @@ def test_keys_are_transposed_once():
     types = [TensorType("float32", (2, 5, 12))] * 3
     made = amanda.convert(trace(heads, types), "onnx@18")
     assert Counter(op.type for op in made)["Transpose"] == 3
+
+
+@pytest.mark.parametrize("opset", [18, 23])
+def test_a_graph_is_converted_once(opset, monkeypatch):
+    """That no rule of an old opset builds attention is known before."""
+    from amanda.mapping import HubMapping
+
+    lowered = []
+    own = HubMapping._lower
+    monkeypatch.setattr(
+        HubMapping, "_lower", lambda *args: lowered.append(args) or own(*args)
+    )
+    types = [TensorType("float32", SHAPE)] * 3
+    made = amanda.convert(trace(ops.attention, types), f"onnx@{opset}")
+    assert len(lowered) == 1
+    assert any(op.type == "Attention" for op in made) == (opset == 23)
+
+
+def test_an_op_for_gradients_only_is_no_node():
+    def middle(x):
+        return ops.relu(ops.stop_gradient(ops.exp(x)))
+
+    made = amanda.convert(trace(middle, [TensorType("float32", (3,))]), "onnx@18")
+    assert [op.type for op in made] == ["Exp", "Relu"]

@@ -63,8 +63,26 @@ def test_narrow_floats_in_wider_dtypes():
     got = made([a, b])
     assert got["y"].tobytes() == (a * b).tobytes()
     assert got["z"].tobytes() == (a * b + a * b).tobytes()
-    assert "Mul in wider dtypes" in executable.form
-    assert "Add in wider dtypes" in executable.form
+    assert "Mul, Add in wider dtypes" in executable.form
+
+
+def test_many_ops_of_bfloat16():
+    """More types than steps: all that compute are widened together."""
+    kinds = [
+        "Abs", "Neg", "Exp", "Sqrt", "Reciprocal", "Floor", "Ceil", "Sigmoid", "Tanh",
+        "Softplus", "Sin", "Cos", "Atan", "Erf", "Relu", "Transpose",
+    ]  # fmt: skip
+    graph = graph_of("Add", 18, ["bfloat16[4]", "bfloat16[4]", "bfloat16[4]"])
+    value = graph.results[0]
+    for kind in kinds:
+        value = graph.add(kind, [value]).output
+        value.type = graph.results[0].type
+    graph.result(value, "z")
+    made, executable = compiled(graph)
+    a, b = (np.linspace(1, 3, 4).astype("bfloat16") for _ in "ab")
+    expected = amanda.run(graph, [a, b], backend="numpy")
+    assert made([a, b])["z"].tobytes() == expected["z"].tobytes()
+    assert "Transpose" not in executable.form
 
 
 def test_integers_wrap():

@@ -205,7 +205,8 @@ def _compile_on_backend(
     separate: SeparateDims | None,
 ) -> Compiled:
     """Convert and lower a graph for a backend, and compile it there."""
-    from amanda.backend import Compiled, unsupported_ops_error
+    from amanda.backend import Compiled, State, unsupported_ops_error
+    from amanda.graph import state_ports, without_state_notes
 
     reports: list[Report] = []
     graph = _convert_for_backend(graph, made, host, reports)
@@ -214,6 +215,12 @@ def _compile_on_backend(
         others = _possible_fallbacks(host, entry, graph.namespace or "")
         raise unsupported_ops_error(entry.what, problems, others)
     host.fire("before_compile", graph=lowered, backend=entry.name, device=device)
+    state = None
+    if state_ports(graph):
+        lowered = without_state_notes(lowered)
+        state = options.get("state")
+        State.expect(state)
+        options = {key: options[key] for key in options if key != "state"}
     executable: Any
     if problems:
         executable = _compile_with_fallback(
@@ -230,6 +237,7 @@ def _compile_on_backend(
         plugin=entry,
         separate_dims=separate,
         changed_ports=[port for report in reports for port in report.changed_ports],
+        state=state,
     )
     host.fire(
         "after_compile",
@@ -349,9 +357,21 @@ def copy_for_backend(
     for op in graph:
         if op.name is not None and op.name in there:
             twins.update(zip(op.outputs, there[op.name].outputs, strict=False))
-    twins.update(zip(graph.parameters, there.parameters, strict=False))
-    twins.update(zip(graph.results, there.results, strict=True))
+    for here, other in zip(_plain_ports(graph), _plain_ports(there), strict=True):
+        twins.update(zip(here, other, strict=True))
     return there, twins
+
+
+def _plain_ports(graph: Graph) -> tuple[list[Any], list[Any]]:
+    """The inputs and the values of the results of a graph, without variables."""
+    from amanda.graph import state_ports
+
+    ports = state_ports(graph)
+    inputs, results = {p.input for p in ports}, {p.result for p in ports}
+    return (
+        [port for port in graph.parameters if port.index not in inputs],
+        [value for i, value in enumerate(graph.results) if i not in results],
+    )
 
 
 def _compile_with_fallback(

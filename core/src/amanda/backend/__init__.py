@@ -16,6 +16,7 @@ from amanda.backend._dim_names import (
     warn_of_shared_dims,
 )
 from amanda.backend._executable_cache import ExecutableCache, cache_key
+from amanda.backend._explicit_state import fill_state
 from amanda.backend._fallback import (
     PlacementReport,
     SplitBackend,
@@ -51,11 +52,13 @@ from amanda.backend._random_streams import (
     random_streams,
     use_random_streams,
 )
+from amanda.backend._state import Cell, State
 from amanda.backend._targets import fed_parameter, parameter_key, target_of
 from amanda.backend._value_lookup import ValueLookup
 
 __all__ = [
     "Backend",
+    "Cell",
     "Compiled",
     "Executable",
     "ValueLookup",
@@ -72,12 +75,14 @@ __all__ = [
     "FeedSlot",
     "Implementation",
     "SplitExecutable",
+    "State",
     "consumes",
     "extract_graph",
     "cache_key",
     "lower_for_backend",
     "stable_form",
     "fed_parameter",
+    "fill_state",
     "function_name",
     "implementation_lines",
     "input_dtypes",

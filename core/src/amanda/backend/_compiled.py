@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from amanda.argument_checks import argument_check, checks_itself
-from amanda.backend._complex_ports import ComplexPorts
+from amanda.backend._complex_ports import ComplexPorts, complex_default
 from amanda.backend._dim_names import SeparateDims, warn_of_shared_dims
+from amanda.backend._explicit_state import ExplicitState
 from amanda.backend._feeds import Feeds, SharedDimError
 from amanda.backend._protocols import Executable, FeedSlot, Key
 from amanda.backend._random_streams import (
@@ -21,7 +22,7 @@ from amanda.backend._results import copy_if_shared, copy_into_out, expect_out
 from amanda.backend._targets import fed_parameter, parameter_key
 from amanda.current_host import NamedPlugin, Plugin, PluginCall
 from amanda.errors import BackendError, PluginBrokenError, UsageError
-from amanda.graph import VALUE_NOTE
+from amanda.graph import VALUE_NOTE, StatePort, state_ports
 from amanda.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Compiled:
         plugin: Plugin | None = None,
         separate_dims: SeparateDims | None = None,
         changed_ports: Sequence[ChangedPort] = (),
+        state: Any = None,
     ) -> None:
         self.backend = backend
         self.device = device
@@ -78,12 +80,7 @@ class Compiled:
         self.digest = graph.digest()
         """The structure hash of the graph that was compiled."""
         self.inputs = _make_slots(
-            (
-                port.name,
-                port.type,
-                port.attrs.get(VALUE_NOTE) if port.has_attrs else None,
-            )
-            for port in graph.parameters
+            (port.name, port.type, _default_of(port)) for port in graph.parameters
         )
         _expect_distinct(self.inputs)
         results = zip(graph.outputs, graph.results, strict=True)
@@ -93,6 +90,8 @@ class Compiled:
         )
         if changed_ports:
             self._use_complex_ports(changed_ports)
+        if variables := state_ports(graph):
+            self._use_state(variables, state)
         self._feeds = Feeds(self.inputs, self._feed_key)
         self._refs = ref_slots(self.inputs)
         self._files = tuple(_mapped_files(graph))
@@ -123,6 +122,16 @@ class Compiled:
         self.executable = ComplexPorts(self.executable, changed, *keys)
         self.inputs = _with_types_before(self.inputs, changed, "input")
         self.outputs = _with_types_before(self.outputs, changed, "result")
+
+    def _use_state(self, ports: Sequence[StatePort], state: Any) -> None:
+        """Keep the variables that the executable has as inputs and results."""
+        keys = [slot.key for slot in self.outputs]
+        self.executable = ExplicitState(
+            self.executable, ports, self.inputs, keys, state
+        )
+        inputs, results = {p.input for p in ports}, {p.result for p in ports}
+        self.inputs = _without(self.inputs, inputs)
+        self.outputs = _without(self.outputs, results)
 
     @checks_itself
     def __call__(
@@ -369,11 +378,23 @@ def _with_types_before(
     slots: tuple[FeedSlot, ...], changed: Sequence[ChangedPort], place: str
 ) -> tuple[FeedSlot, ...]:
     """Slots with the types of ports before their complex numbers became pairs."""
-    types = {port.index: port.before for port in changed if port.place == place}
+    ports = {port.index: port for port in changed if port.place == place}
     return tuple(
-        slot._replace(type=types[i]) if i in types else slot
+        slot._replace(type=ports[i].before, default=complex_default(slot, ports[i]))
+        if i in ports
+        else slot
         for i, slot in enumerate(slots)
     )
+
+
+def _without(
+    slots: tuple[FeedSlot, ...], indices: Collection[int | None]
+) -> tuple[FeedSlot, ...]:
+    return tuple(slot for i, slot in enumerate(slots) if i not in indices)
+
+
+def _default_of(port: OutputPort) -> Any:
+    return port.attrs.get(VALUE_NOTE) if port.has_attrs else None
 
 
 def _make_slots(

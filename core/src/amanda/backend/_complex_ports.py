@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from amanda.tensors import Tensor
+
 if TYPE_CHECKING:
-    from amanda.backend._protocols import Executable, Key
+    from amanda.backend._protocols import Executable, FeedSlot, Key
     from amanda.mapping.routes.report import ChangedPort
 
-__all__ = ["ComplexPorts"]
+__all__ = ["ComplexPorts", "complex_default"]
 
 
 class ComplexPorts:
@@ -44,6 +46,13 @@ class ComplexPorts:
         if not isinstance(found, Mapping):
             found = dict(zip(self._keys, found, strict=True))
         return _map_some(found, self._results, _as_complex)
+
+
+def complex_default(slot: FeedSlot, port: ChangedPort) -> Any:
+    """The default of an input in complex numbers, of one with pairs in their place."""
+    if slot.default is None:
+        return None
+    return Tensor.of(_as_complex(slot.default.numpy(), port))
 
 
 def _map_some(

@@ -9,6 +9,7 @@ graph.result(y, "y")
 from amanda.argument_checks import check_arguments
 from amanda.graph._attributes import (
     NOTE_PREFIX,
+    STATE_NOTE,
     VALUE_NOTE,
     HeldAttributes,
     copy_input_attributes,
@@ -41,7 +42,13 @@ from amanda.graph._port import (
     ValueLike,
     value_port,
 )
+from amanda.graph._scopes import SCOPES_RECORD, Scope, ScopeTable
 from amanda.graph._select import Ops
+from amanda.graph._state_ports import (
+    StatePort,
+    state_ports,
+    without_state_notes,
+)
 
 __all__ = [
     "CONSTANT",
@@ -64,9 +71,16 @@ __all__ = [
     "Provenance",
     "TracedValue",
     "UNCHECKED_DIM_NAMES",
+    "SCOPES_RECORD",
+    "STATE_NOTE",
+    "Scope",
+    "ScopeTable",
     "VALUE_NOTE",
     "ValueLike",
+    "StatePort",
     "bulk",
+    "state_ports",
+    "without_state_notes",
     "constant_fault",
     "content_faults",
     "copy_input_attributes",

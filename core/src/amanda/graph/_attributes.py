@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOTE_PREFIX",
+    "STATE_NOTE",
     "VALUE_NOTE",
     "HeldAttributes",
     "copy_input_attributes",
@@ -23,6 +24,10 @@ __all__ = [
 NOTE_PREFIX: Final = "x-"
 VALUE_NOTE: Final = "x-value"
 """The tensor that an op holds which is not constant: a variable, a parameter."""
+STATE_NOTE: Final = "x-state"
+"""The key of the variable whose value an input or a result of a graph has.
+
+The value of the result is that of the input in the next call."""
 
 
 def is_note(key: str) -> bool:

@@ -24,17 +24,18 @@ from importlib.resources import files
 from operator import attrgetter
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from amanda.current_host import host_in_use
 from amanda.dictionary import parse_name
 from amanda.errors import AmandaError
-from amanda.graph import Graph, Op
+from amanda.graph import SCOPES_RECORD, STATE_NOTE, VALUE_NOTE, Graph, Op, state_ports
 from amanda.mapping.engine.compiled_rule import CompiledRule
 from amanda.mapping.engine.cover import RuleMatch, decide_match
 from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.engine.trim import trim
 from amanda.mapping.lowering import Overrides, lower
+from amanda.mapping.routes.process import builds_op
 from amanda.mapping.routes.report import ChangedPort, Conversion
 from amanda.mapping.routes.route import GapMet
 from amanda.mapping.rule_mapping import RuleMapping
@@ -50,8 +51,8 @@ class SideFactory(Protocol):
     """Builds the framework's side of a hub mapping.
 
     A side may also have `prepare(graph)`, which returns the graph to be read, for
-    instance with local functions inlined, and `finish(graph, source)`, which completes
-    a written graph in place.
+    instance with local functions inlined, `scopes(graph)`, the modules and source lines
+    of its ops, and `finish(graph, source)`, which completes a written graph in place.
     """
 
     def __call__(self, namespace: str, imports: Mapping[str, int] | None, /) -> Side:
@@ -77,7 +78,9 @@ class HubMapping(RuleMapping):
     `fallback_definitions` replace composites that no rule fits. `layout` is
     that of the framework's data, such as `NC*`, if it has only one: hub ops of another
     layout are converted to it first. Without `complex_types`, complex numbers become
-    pairs of real ones, also in inputs and results, as the report states.
+    pairs of real ones, also in inputs and results, as the report states. Without
+    `variables`, these become inputs and results with the note `x-state`; in graphs
+    that are read, such inputs and results become variables.
     `consumed_notes` are free notes of ops that the mapping reads, such as the values of
     variables: they are not reported as lost.
     """
@@ -94,6 +97,7 @@ class HubMapping(RuleMapping):
         fallback_definitions: Overrides | None = None,
         layout: str | None = None,
         complex_types: bool = True,
+        variables: bool = True,
         consumed_notes: Sequence[str] = (),
     ) -> None:
         rules = partial(discover_rules, name, framework, hub, package)
@@ -104,7 +108,9 @@ class HubMapping(RuleMapping):
         self.fallback_definitions = fallback_definitions or {}
         self.layout = layout
         self.complex_types = complex_types
-        self.consumed_notes = tuple(consumed_notes)
+        self.variables = variables
+        state_notes = () if variables else (STATE_NOTE, VALUE_NOTE)
+        self.consumed_notes = (*consumed_notes, *state_notes)
         self._side = side
         self._sides: dict[tuple[str, Any], Side] = {}
         """Sides to write, by version and domains; a factory may return one for many."""
@@ -149,6 +155,12 @@ class HubMapping(RuleMapping):
             source = graph if prepare is None else prepare(graph)
             done = convert(source)
             trim(source, done.graph)
+            scopes = getattr(program.source, "scopes", None)
+            if scopes is not None and len(table := scopes(graph)):
+                done.graph.attrs[SCOPES_RECORD] = table.as_attribute()
+            if not self.variables and state_ports(done.graph):
+                hub: Any = host_in_use().namespace(self.hub)
+                hub.implicit_state(done.graph)
             return done
         return self._write(graph, program, convert, keep_foreign)
 
@@ -158,8 +170,9 @@ class HubMapping(RuleMapping):
     ) -> Conversion:  # fmt: skip
         """A graph of the hub in the framework's ops; unfinished if ops are missing.
 
-        A composite that some rule seemed to support and that became a gap nevertheless
-        is replaced by its definition, and the conversion is repeated.
+        A composite that a rule matched and that became a gap nevertheless, as rules for
+        the ops around it do not fit, is replaced by its definition, and the conversion
+        is repeated.
         """
         refused: set[str] = set()
         hub: Any = host_in_use().namespace(self.hub)
@@ -173,6 +186,8 @@ class HubMapping(RuleMapping):
             refused |= more
         trim(lowered, done.graph)
         done.report.changed_ports = changed
+        if not self.variables:
+            done.report.state_ports = state_ports(done.graph)
         finish = getattr(program.target, "finish", None)
         if finish is not None and (keep_foreign or not done.report.gaps):
             finish(done.graph, graph)
@@ -188,10 +203,10 @@ class HubMapping(RuleMapping):
         def supports(op: Op) -> bool:
             if op.type in refused:
                 return False
-            return not hub.is_composite(op.type) or is_matched(op)
+            return not hub.is_composite(op.type) or is_matched(op, _is_built)
 
-        def is_matched(op: Op) -> bool:
-            return _is_matched(program, op) or any(
+        def is_matched(op: Op, fits: OpTest = _is_matched) -> bool:
+            return fits(program, op) or any(
                 _is_matched(program, user, op)
                 for port in op.outputs
                 for user in port.user_ops
@@ -200,6 +215,8 @@ class HubMapping(RuleMapping):
 
         copy = graph.clone()
         hub.infer(copy)
+        if not self.variables:
+            hub.explicit_state(copy)
         if self.layout is not None:
             hub.assign_layout(copy, self.layout)
         before = _port_types(copy)
@@ -251,6 +268,9 @@ class HubMapping(RuleMapping):
         return self.program(source, target, picks_up=picks_up, imports=graph.imports)
 
 
+OpTest: TypeAlias = Callable[[RuleProgram, Op], bool]
+
+
 def _port_types(graph: Graph) -> list[tuple[str, int, str | None, Any]]:
     """The types of inputs and results, with their places, indices and names."""
     rows: list[tuple[str, int, str | None, Any]] = [
@@ -267,6 +287,18 @@ def _is_matched(program: RuleProgram, op: Op, part: Op | None = None) -> bool:
     """Whether a rule matches an op, with `part` as another op of its pattern."""
     rules = program.candidates(op.type or "").for_op(op)
     return any(_matches(rule, op, part) for rule in rules)
+
+
+def _is_built(program: RuleProgram, op: Op) -> bool:
+    """Whether a rule builds what an op, or a pattern that ends with it, becomes.
+
+    Patterns, and ops with bodies, are matched only."""
+    rules = program.candidates(op.type or "").for_op(op)
+    return any(
+        _matches(rule, op, None)
+        and (rule.size > 1 or bool(op.bodies) or builds_op(program, rule, op))
+        for rule in rules
+    )
 
 
 def _matches(rule: CompiledRule, op: Op, part: Op | None) -> bool:

@@ -62,6 +62,16 @@ class Definitions(Protocol):
         Inputs and results of the graph, too. Ops that `keeps` holds for stay where no
         other op has their complex values. Optional."""
 
+    def explicit_state(self, graph: Graph, /) -> object:
+        """Replace variables by inputs and results with the note `x-state`, in place.
+
+        Optional."""
+
+    def implicit_state(self, graph: Graph, /) -> object:
+        """Replace inputs and results with the note `x-state` by variables, in place.
+
+        Optional."""
+
     def stable_form(self, graph: Graph, /) -> Graph:
         """A copy that computes without overflow, for backends; else the graph itself.
 

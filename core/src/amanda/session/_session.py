@@ -14,17 +14,19 @@ from amanda.backend import (
     FeedSlot,
     Key,
     SharedDimError,
+    State,
     fed_parameter,
     feed_error,
     feed_faults,
     feeds_by_key,
+    fill_state,
     parameter_key,
     shares_unchecked_dims,
     target_of,
     warn_of_shared_dims,
 )
 from amanda.errors import UsageError
-from amanda.graph import Graph, Parameter
+from amanda.graph import VALUE_NOTE, Graph, Parameter, state_ports
 from amanda.host import host_in_use
 from amanda.session._feeds import FeedCopy, copy_value
 from amanda.session._parts import PartCache, SessionPart, values_read
@@ -32,7 +34,7 @@ from amanda.types import RefType, ResourceType
 
 if TYPE_CHECKING:
     from amanda.backend import Compiled
-    from amanda.graph import Op, OutputPort
+    from amanda.graph import Op, OutputPort, StatePort
     from amanda.host import Host
 
 __all__ = ["NonFiniteValue", "RunStatistics", "Session"]
@@ -110,6 +112,8 @@ class Session:
         self._shelf = PartCache(self._compile_part, self._commutes)
         self._fed: dict[Key, FeedCopy] = {}
         self._source = graph
+        self._state = State()
+        """Variables that the target has as inputs and results."""
         self.last = RunStatistics(0, 0, 0, 0)
         """Statistics of the last run."""
         self.update()
@@ -143,8 +147,44 @@ class Session:
         self._masks = self._dependencies()
         self._values: dict[OutputPort, Any] = {}
         self._parts: dict[Any, tuple[Compiled, tuple[OutputPort, ...]]] = {}
+        self._state_ports = state_ports(self._graph)
+        if self._state_ports:
+            self._fill_state()
         known = set(self._keys.values())
         self._fed = {key: fed for key, fed in self._fed.items() if key in known}
+
+    def _fill_state(self) -> None:
+        """Take the variables out of the inputs, which are fed from results."""
+        given = self._options.pop("state", None)
+        State.expect(given)
+        self._state = self._state if given is None else given
+        defaults = [p.attrs.get(VALUE_NOTE) for p in self._graph.parameters]
+        fill_state(self._state, self._state_ports, defaults)
+
+    @property
+    def _state_results(self) -> dict[Any, StatePort]:
+        """The variables that a run writes, by the key of the result."""
+        found = [p for p in self._state_ports if p.result is not None]
+        return {p.result if p.result_name is None else p.result_name: p for p in found}
+
+    def _assign_variables(self, computed: Iterable[OutputPort]) -> None:
+        """Assign variables their new values, of those that were computed."""
+        known = set(computed)
+        for port in self._state_results.values():
+            assert port.result is not None
+            value = self._graph.results[port.result]
+            if value in known:
+                self._state.cell(port.key).assign(self._value(value))
+
+    def _feed_variables(self) -> dict[Any, Any]:
+        """The values of variables, as feeds; they change without a feed."""
+        cells = [(p, self._state.cell(p.key)) for p in self._state_ports]
+        parameters = self._graph.parameters
+        return {
+            self._keys[parameters[p.input]]: cell.read()
+            for p, cell in cells
+            if cell.has_value
+        }
 
     def forget(self) -> None:
         """Drop all values and feeds; executables stay cached."""
@@ -177,10 +217,16 @@ class Session:
         )
         for part in parts:
             self._run(part)
+        self._assign_variables(named.values())
+        hidden = self._state_results if targets is None else {}
         ops = sum(len(part.ops) for part in parts)
         made = self._shelf.compiled - before
         self.last = RunStatistics(ops, len(parts), made, here)
-        return {key: copy_value(self._value(port)) for key, port in named.items()}
+        return {
+            key: copy_value(self._value(port))
+            for key, port in named.items()
+            if key not in hidden
+        }
 
     def _plan_run(
         self,
@@ -238,17 +284,19 @@ class Session:
     def _feed(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> None:
         """Store feeds, and drop the values that depend on changed ones."""
         if not isinstance(feeds, Mapping):
-            given = list(feeds)
-            if given and len(given) != len(self._keys):
+            given, hidden = list(feeds), {p.input for p in self._state_ports}
+            keys = [key for p, key in self._keys.items() if p.index not in hidden]
+            if given and len(given) != len(keys):
                 raise UsageError(
                     "a list of feeds must have one for each input",
-                    expected=len(self._keys),
+                    expected=len(keys),
                     got=len(given),
                     hint="name those that changed: feeds={name: value}",
                 )
-            feeds = dict(zip(self._keys.values(), given, strict=False))
+            feeds = dict(zip(keys, given, strict=False))
         else:
             feeds = feeds_by_key(feeds, self._feed_key)
+        feeds |= self._feed_variables()
         ports = {key: port for port, key in self._keys.items()}
         self._expect_fit(feeds, ports.values())
         changed = self._always
@@ -460,6 +508,8 @@ class Session:
                 kept = {port: self._values[port] for port in values}
             for op in row:
                 yield op, [kept[port] for port in op.outputs if port in kept]
+        with self._lock:
+            self._assign_variables(self._resolve_targets(targets).values())
 
     def _step_rows(
         self,

@@ -21,7 +21,7 @@ from amanda.graph import Graph
 from amanda_onnxruntime.implementations import implementations_of
 from amanda_onnxruntime.runtime_info import unsupported_domains
 from amanda_onnxruntime.sessions import SessionFactory, newest_opset
-from amanda_onnxruntime.widening import widen_ops
+from amanda_onnxruntime.widening import types_like, widen_ops
 
 __all__ = ["SupportedForm", "supported_forms"]
 
@@ -34,8 +34,8 @@ Opsets between these have the same kernels.
 _MISSING_KERNEL: Final = re.compile(
     r"(?:implementation for|find kernel for|operator \(|Optype \()\s*(\w+)"
 )
-_MAX_WIDENED: Final = 12
-"""Op types that are computed in wider dtypes, one after the other."""
+_MAX_STEPS: Final = 12
+"""How often ops of more types are computed in wider dtypes, one after the other."""
 
 
 class SupportedForm(NamedTuple):
@@ -95,6 +95,7 @@ def _convert(hub: Callable[[], Graph], goal: str) -> Graph:
 def _load(graph: Graph, description: str, factory: SessionFactory) -> SupportedForm:
     """Load a graph, with ops that lack a kernel in wider dtypes."""
     widened: list[str] = []
+    steps = 0
     first: BackendError | None = None
     while True:
         try:
@@ -104,11 +105,13 @@ def _load(graph: Graph, description: str, factory: SessionFactory) -> SupportedF
             first = first or error
             found = _MISSING_KERNEL.search(error.got or "")
             type = found[1] if found else None
-            if type is None or type in widened or len(widened) == _MAX_WIDENED:
+            if type is None or type in widened or steps == _MAX_STEPS:
                 raise first from None
-            widened.append(type)
+            steps += 1
+            more = [each for each in types_like(graph, type) if each not in widened]
+            widened += more
             graph = graph.clone()
-            if not widen_ops(graph, [type]):
+            if not widen_ops(graph, more):
                 raise first from None
-            step = f"{type} in wider dtypes"
+            step = f"{', '.join(more)} in wider dtypes"
             description = f"{description}, {step}" if description else step

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from amanda.graph import Graph, Op, OutputPort
-from amanda.types import DType, TensorType, Type
+from amanda.types import DType, TensorType, Type, bfloat16, string
 
-__all__ = ["has_narrow_ports", "widen_ops", "widen_ports"]
+__all__ = ["has_narrow_ports", "types_like", "widen_ops", "widen_ports"]
 
 _CODES: Final = {
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6,
@@ -76,6 +76,29 @@ def widen_ops(graph: Graph, types: Iterable[str]) -> int:
             if op.type in wanted and op.own_namespace is None and not op.bodies:
                 count += _widen_op(part, op)
     return count
+
+
+def types_like(graph: Graph, type: str) -> list[str]:
+    """An op type without a kernel for a dtype, and those that probably have none, too.
+
+    Of bfloat16 these are all ops that compute, as onnxruntime has kernels for the CPU
+    of those that only move elements."""
+    ops = [op for op in graph.walk() if op.own_namespace is None]
+    here = [op for op in ops if op.type == type]
+    if not any(map(_computes_bfloat16, here)):
+        return [type]
+    found = (op.type for op in ops if op.type and _computes_bfloat16(op))
+    return list(dict.fromkeys([type, *found]))
+
+
+def _computes_bfloat16(op: Op) -> bool:
+    """Whether an op has values of bfloat16, and is not defined for strings."""
+    types = [v.type for v in (*op.inputs, *op.outputs) if v is not None]
+    if not any(isinstance(t, TensorType) and t.dtype == bfloat16 for t in types):
+        return False
+    definition = op.definition
+    variables = () if definition is None else definition.variables
+    return not any(string in variable.allowed for variable in variables)
 
 
 def _widen_op(graph: Graph, op: Op) -> bool:

@@ -1,5 +1,7 @@
 """Training steps of small models: five steps, by TensorFlow and through the hub.
 
+onnxruntime has variables as inputs and results.
+
 The parameters and the state of the optimizer are compared after them.
 """
 
@@ -51,7 +53,7 @@ MODELS = {
 }  # fmt: skip
 
 
-ON_JAX = ("sparse RMSprop", "momentum", "Adam", "AdamW")
+ON_ALL = ("sparse RMSprop", "momentum", "Adam", "AdamW")
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -78,7 +80,7 @@ def test_five_steps(name):
     specs = tf.TensorSpec(x.shape, x.dtype), tf.TensorSpec(y.shape, y.dtype)
     concrete = tf.function(step).get_concrete_function(*specs)
     hub = amanda.convert(amanda.load(concrete), "std")
-    backends = ("numpy", "jax") if name in ON_JAX else ("numpy",)
+    backends = ("numpy", "jax", "onnxruntime") if name in ON_ALL else ("numpy",)
     runs = [amanda.compile(hub, backend) for backend in backends]
     for _ in range(5):
         expected = concrete(tf.constant(x), tf.constant(y))["loss"].numpy()

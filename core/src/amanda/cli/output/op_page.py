@@ -23,7 +23,11 @@ def ops_named(root: Graph, name: str) -> list[Op]:
 
 def op_data(op: Op, *, full: bool = False) -> dict[str, object]:
     """One op as JSON data."""
+    from amanda.graph import ScopeTable
+
     provenance = op.provenance
+    table = None if op.graph is None else ScopeTable.of(op.graph)
+    scope = None if table is None else table.scope_of(op)
     return {
         "name": op.name,
         "type": op.type,
@@ -54,6 +58,9 @@ def op_data(op: Op, *, full: bool = False) -> dict[str, object]:
         "before": [after.short for after in op.control_outputs],
         "made_by": provenance.by if provenance else None,
         "made_from": list(provenance.sources) if provenance else [],
+        "modules": list(scope.modules) if scope else [],
+        "classes": list(scope.classes) if scope else [],
+        "line": scope.line if scope else None,
     }
 
 
@@ -67,6 +74,9 @@ def op_text(op: Op, *, full: bool = False) -> Iterator[str | Table]:
         "namespace": data["namespace"],
         "made by": data["made_by"],
         "made from": ", ".join(data["made_from"]),
+        "module": next((path for path in reversed(data["modules"]) if path), None),
+        "class": next(reversed(data["classes"]), None),
+        "line": data["line"],
         "after": ", ".join(data["after"]),
         "before": ", ".join(data["before"]),
         "bodies": ", ".join(bodies),

@@ -105,11 +105,16 @@ def gap_lines(gaps: tuple[Gap, ...], *, full: bool) -> Iterator[str | Table]:
 
 
 def loss_lines(reports: tuple[Report, ...]) -> Iterator[str]:
-    """The losses that rules declare, and inputs and results of other types."""
+    """The losses that rules declare, and inputs and results of other types or of
+    variables."""
     changed = [port for report in reports for port in report.changed_ports]
     if changed:
         yield "\ncomplex numbers, which the target lacks:"
         yield from (f"  {port}" for port in changed)
+    variables = [port for report in reports for port in report.state_ports]
+    if variables:
+        yield "\nvariables, which the target lacks, as inputs and results:"
+        yield from (f"  {port}" for port in variables)
     lost = [loss for report in reports for loss in report.losses]
     if lost:
         yield "\nlost on the way:"
@@ -134,6 +139,7 @@ def report_data(report: Report) -> dict[str, object]:
         "passes": report.passes,
         "losses": list(report.losses),
         "changed_ports": [str(port) for port in report.changed_ports],
+        "state_ports": [str(port) for port in report.state_ports],
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from amanda.errors import AmandaError, ConversionError
 from amanda.graph import Graph, Op, OutputPort
+from amanda.mapping.engine.compiled_rule import CompiledRule
 from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.rule_mapping import RuleMapping
 from amanda.mapping.rules import protobuf
@@ -15,7 +16,7 @@ from amanda.mapping.rules.rule_set import RuleSet
 from amanda.mapping.rules.terms import Equation
 from amanda.mapping.side import answer_question, constant_of
 
-__all__ = ["Process"]
+__all__ = ["Process", "builds_op"]
 
 
 class Process:
@@ -110,6 +111,29 @@ class Process:
 
     def __str__(self) -> str:
         return f"{self.type}: {self.source} -> {self.target}"
+
+
+def builds_op(program: RuleProgram, rule: CompiledRule, op: Op) -> bool:
+    """Whether a rule for one op builds what the target supports, tried in a graph of
+    its own."""
+    slots: list[Any] = [None] * rule.width
+    if rule.match(op, slots, []) is not None:
+        return False
+    graph = Graph(program.target.name)
+    values = dict.fromkeys(v for v in op.inputs if v is not None)
+    inputs = [value for value in values if constant_of(value) is None]
+    made = {value: graph.parameter(value.type) for value in inputs}
+    making = _SingleOpContext(program, graph, dict(made))
+    check = getattr(program.target, "check", None)
+    try:
+        for step in rule.steps:
+            step(slots, making.ask)
+        rule.build(making, graph, slots, op, None)
+        return check is None or not any(
+            check(each) for each in graph if not each.is_graph and not each.is_constant
+        )
+    except AmandaError:
+        return False
 
 
 def _rule_text(rule: Equation | FunctionRule) -> str:

@@ -15,7 +15,7 @@ from amanda.mapping.routes.route import Gap
 from amanda.mapping.side import Side
 
 if TYPE_CHECKING:
-    from amanda.graph import Graph, Op
+    from amanda.graph import Graph, Op, StatePort
     from amanda.mapping.rules.rule_set import RuleSet
     from amanda.types import Type
 
@@ -96,6 +96,8 @@ class Report:
     losses: tuple[str, ...] = ()
     changed_ports: tuple[ChangedPort, ...] = ()
     """Inputs and results of other types, as the target has no complex numbers."""
+    state_ports: tuple[StatePort, ...] = ()
+    """Variables that became inputs and results, as the target has none."""
     trace: list[CoveredOp] | None = None
     """Every op with its rule, for conversions that are traced."""
 
@@ -289,6 +291,7 @@ def merge_conversions(done: Sequence[Conversion]) -> Conversion:
         whole.gaps += report.gaps
         whole.losses += report.losses
         whole.changed_ports += report.changed_ports
+        whole.state_ports += report.state_ports
         if report.trace is not None:
             whole.trace = [*(whole.trace or []), *report.trace]
     return Conversion(done[-1].graph, whole)

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from amanda.errors import FormatError
 from amanda.graph import UNCHECKED_DIM_NAMES, Graph, Op, is_note
 from amanda_onnx.format.model_metadata import string_pairs
+from amanda_onnx.format.state_metadata import is_state_note
 
 __all__ = [
     "_KEY",
@@ -80,6 +81,11 @@ def _places_of(op: Op) -> _Places:
         place: {key: attrs[key] for key in attrs if ":" not in key and key != _READ}
         for place, attrs in places.items()
     }
+    if isinstance(op, Graph):
+        kept = {
+            place: {k: attrs[k] for k in attrs if not is_state_note(op, place, k)}
+            for place, attrs in kept.items()
+        }
     return {place: attrs for place, attrs in kept.items() if attrs}
 
 

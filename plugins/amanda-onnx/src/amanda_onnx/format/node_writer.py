@@ -133,6 +133,8 @@ class NodeWriter:
                 text += "".join(
                     [self._plain_attribute(key, attrs[key]) for key in attrs]
                 )
+            if self.job.scopes is not None:
+                text += self.job.scopes.encode(op)
         except (
             IndexError,
             TypeError,
@@ -238,6 +240,8 @@ class NodeWriter:
         tail = SCHEMA.writer(_MESSAGE).put_if("doc_string", notes.get("doc_string"))
         tail.put_if("domain", written).put_if("overload", notes.get("overload"))
         pairs = metadata_of_node(op, notes.get("metadata_props"))
+        if self.job.scopes is not None and not notes.get("metadata_props"):
+            pairs += self.job.scopes.pairs(op)
         tail.put_all("metadata_props", string_entries(pairs))
         tail.put_all("device_configurations", notes.get("device_configurations", ()))
         out.append(tail.put_unknown(notes.get("rest", b"")).done())

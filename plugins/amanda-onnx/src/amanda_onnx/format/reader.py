@@ -14,13 +14,16 @@ from typing import Any, Final
 from amanda.errors import FormatError
 from amanda.formatkit import UNKNOWN_FIELDS, Span, join_spans, raise_at
 from amanda.graph import (
+    STATE_NOTE,
     UNCHECKED_DIM_NAMES,
+    VALUE_NOTE,
     Graph,
     Op,
     OutputPort,
     bulk,
     shares_dims,
 )
+from amanda.tensors import Tensor
 from amanda.types import uint8
 from amanda_onnx.domains import DEFAULT, function_key, namespace_of, opset_of
 from amanda_onnx.format.attribute_reader import AttributeReader
@@ -29,6 +32,7 @@ from amanda_onnx.format.messages import SCHEMA
 from amanda_onnx.format.model_file import ModelFile
 from amanda_onnx.format.model_metadata import MODEL_KEY, NOTES_KEY, add_notes
 from amanda_onnx.format.node_reader import GraphReader, locate_nodes
+from amanda_onnx.format.state_metadata import STATE_KEY, ModelState, read_state
 from amanda_onnx.format.tensor_reader import read_sparse, read_tensor
 from amanda_onnx.format.value_types import TypeReader, same_type
 
@@ -56,6 +60,8 @@ class ModelReader:
         self.types = TypeReader(source)
         self.attributes = AttributeReader(source, self.types)
         self.imports: dict[str, int] = {}
+        self.state = ModelState({}, {})
+        self.initial_values: dict[str, Tensor] = {}  # of variables, by input
         self.waiting: deque[tuple[GraphReader, Span]] = deque()  # bodies not read yet
 
     def read(self) -> Graph:
@@ -132,6 +138,8 @@ class ModelReader:
         fields = self._read_rest("GraphProto", others)
         graph = scope.graph
         graph.name = fields.get("name") or None
+        if graph.owner is None and scope.outer is None:
+            self._read_state(graph, fields)
         weights = self._weights(scope, fields)
         self._inputs(scope, fields.get("input", []), weights)
         scope.nodes(stretches)
@@ -142,6 +150,7 @@ class ModelReader:
         names = {each.get("name", "") for _, each in results}
         dangling = self._value_infos(scope, fields.get("value_info", []), names)
         self._results(scope, results)
+        self._note_state(graph)
         strange = self._annotations(scope, fields.get("quantization_annotation", []))
         _name_weights(graph, weights)
         pairs = self.source.pairs(fields.get("metadata_props", []))
@@ -153,6 +162,32 @@ class ModelReader:
             quantization=strange,
             rest=fields.get(UNKNOWN_FIELDS),
         )
+
+    def _read_state(self, root: Graph, fields: Mapping[str, Any]) -> None:
+        """Find which inputs and outputs of the model are those of variables."""
+        props = root.attrs[MODEL_KEY].get("metadata_props")
+        if not isinstance(props, dict) or STATE_KEY not in props:
+            return
+        names = [
+            {self.source.read("ValueInfoProto", s).get("name", "") for s in spans}
+            for spans in (fields.get("input", []), fields.get("output", []))
+        ]
+        self.state = read_state(props[STATE_KEY], *names)
+        if self.state.inputs:
+            del props[STATE_KEY]
+
+    def _note_state(self, graph: Graph) -> None:
+        """Note the variables at the inputs and results of a model."""
+        if graph.holder is not None or not self.state.inputs:
+            return
+        for ports, keys in (
+            (graph.parameters, self.state.inputs),
+            (graph.outputs, self.state.outputs),
+        ):
+            for port in ports:
+                key = keys.get(port.name or "")
+                if key is not None:
+                    port.attrs[STATE_NOTE] = key
 
     def _read_rest(
         self, message: str, others: list[tuple[int, int, int, int]]
@@ -177,6 +212,9 @@ class ModelReader:
         for span in fields.get("initializer", []):
             self.source.release(span[1])
             name, tensor, facts = read_tensor(self.source, span)
+            if scope.outer is None and name in self.state.inputs:
+                self.initial_values[name] = tensor
+                continue
             op = scope.graph.constant(tensor)
             if facts:
                 add_notes(op, values={"value": facts})
@@ -219,6 +257,8 @@ class ModelReader:
             port = scope.graph.parameter()
             scope.define(name, port, span[0])
             self._set_type(port, fields)
+            if scope.outer is None and name in self.initial_values:
+                port.attrs[VALUE_NOTE] = self.initial_values.pop(name)
 
     def _results(
         self, scope: GraphReader, results: list[tuple[Span, dict[str, Any]]]

@@ -15,7 +15,15 @@ from typing import Any, Final
 from amanda.errors import AmandaError, FormatError, LimitError
 from amanda.files import lock_folder, new_file
 from amanda.formatkit import MessageChunks, ModelNames, NameScope, encode_varint
-from amanda.graph import CONSTANT, Graph, OutputPort, bulk, is_note
+from amanda.graph import (
+    CONSTANT,
+    Graph,
+    OutputPort,
+    Parameter,
+    ScopeTable,
+    bulk,
+    is_note,
+)
 from amanda.tensors import Tensor
 from amanda.types import Type
 from amanda_onnx.domains import DEFAULT, IR_OF_OPSET, domain_of
@@ -32,9 +40,12 @@ from amanda_onnx.format.model_metadata import (
     model_notes,
     notes_of,
     recorded_messages,
+    string_pairs,
 )
 from amanda_onnx.format.node_reader import MAX_DEPTH
 from amanda_onnx.format.node_writer import NodeWriter
+from amanda_onnx.format.scope_metadata import ScopeWriter
+from amanda_onnx.format.state_metadata import STATE_KEY, initial_value, state_text
 from amanda_onnx.format.tensor_writer import (
     sparse_chunks,
     string_entries,
@@ -124,6 +135,9 @@ class ModelWriter:
         self.plain: dict[tuple[str, type, Any], str] = {}  # encoded attributes, cached
         self._types: dict[Type | None, bytes] = {}
         self._ir = 0
+        self._state: str | None = None
+        table = ScopeTable.of(root)
+        self.scopes = None if table is None else ScopeWriter(table)
         self._imports: dict[str, int] = {}
         self._default: tuple[str, int] | None = None
         self._depth = 0
@@ -183,11 +197,10 @@ class ModelWriter:
         out.append_message(SCHEMA.tag("ModelProto", "graph"), graph)
         out.append(_imports("ModelProto", self._imports))
         tail = SCHEMA.writer("ModelProto")
-        out.append(
-            tail.put_all(
-                "metadata_props", string_entries(notes.get("metadata_props"))
-            ).done()
-        )
+        props = string_pairs(notes.get("metadata_props"))
+        if self._state is not None:
+            props.append((STATE_KEY, self._state))
+        out.append(tail.put_all("metadata_props", string_entries(props)).done())
         for info in notes.get("training_info", ()):
             if isinstance(info, Tensor):
                 out.append_tensor(SCHEMA.tag("ModelProto", "training_info"), info)
@@ -221,6 +234,10 @@ class ModelWriter:
         notes = notes_of(graph)
         out.append(SCHEMA.writer("GraphProto").put("name", self._name(graph)).done())
         self._initializers(out, nodes, "initializer")
+        if graph is self.root:
+            self._initial_values(out, inputs)
+            outputs = [(outside, word) for outside, _, word in results]
+            self._state = state_text(inputs, outputs)
         out.append(
             SCHEMA.writer("GraphProto")
             .put_if("doc_string", notes.get("doc_string"))
@@ -312,6 +329,16 @@ class ModelWriter:
                 self.problems.append(f"{op.label}: {error.message}{got}")
                 continue
             out.append_message(SCHEMA.tag("GraphProto", field), pieces)
+
+    def _initial_values(
+        self, out: MessageChunks, inputs: list[tuple[Parameter, str]]
+    ) -> None:
+        """Write the values of inputs that are not fed, as initializers."""
+        for port, word in inputs:
+            value = initial_value(port)
+            if value is not None:
+                pieces = tensor_chunks(word, value, {}, self.outside)
+                out.append_message(SCHEMA.tag("GraphProto", "initializer"), pieces)
 
     def _inputs(
         self, inputs: list[Any], nodes: NodeWriter

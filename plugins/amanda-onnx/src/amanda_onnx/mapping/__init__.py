@@ -28,5 +28,6 @@ MAPPING = HubMapping(
     fallback_definitions=FALLBACK_DEFINITIONS,
     layout="NC*",
     complex_types=False,
+    variables=False,
 )
 """The entry `onnx-std` of `amanda.mappings`."""

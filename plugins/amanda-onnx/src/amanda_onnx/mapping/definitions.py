@@ -128,6 +128,11 @@ def nonzero_of_scalar(x: Any) -> Any:
     return ops.slice_(ops.nonzero(ops.reshape(x, [1])), [0], [0], [0])
 
 
+def value_itself(x: Any) -> Any:
+    """Nothing in the place of an op that matters to gradients only."""
+    return x
+
+
 DEFINITIONS: Final[dict[str, Callable[..., Any]]] = {
     "if": if_without_arguments,
     "conv_transpose": conv_transpose_and_pad,
@@ -135,6 +140,7 @@ DEFINITIONS: Final[dict[str, Callable[..., Any]]] = {
     "nonzero": nonzero_of_scalar,
     "random_integers": integers_by_uniform,
     "searchsorted": search_by_comparison,
+    "stop_gradient": value_itself,
 }
 """The definitions for ONNX, by op of the hub."""
 

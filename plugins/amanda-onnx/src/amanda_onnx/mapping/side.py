@@ -21,13 +21,14 @@ from amanda.dictionary import (
     parse_name,
     type_faults,
 )
-from amanda.graph import KEEP, Graph, Op, OutputPort
+from amanda.graph import KEEP, Graph, Op, OutputPort, ScopeTable
 from amanda.mapping import Decline, PlainSide, Signature
 from amanda.tensors import Tensor
 from amanda.types import SequenceType, TensorType, Type, VoidType, int32, int64
 from amanda_onnx.domains import domain_of, namespace_of
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.format.model_metadata import MODEL_KEY
+from amanda_onnx.format.scope_metadata import scopes_of_nodes
 from amanda_onnx.mapping.inlining import inline_local_functions
 from amanda_onnx.mapping.op_checks import op_fault
 
@@ -199,12 +200,18 @@ class OnnxSide(PlainSide):
         """A model to be read: local functions are inlined."""
         return inline_local_functions(graph)
 
+    def scopes(self, graph: Graph) -> ScopeTable:
+        """The scopes that nodes of a model have as properties."""
+        return scopes_of_nodes(graph)
+
     def finish(self, graph: Graph, source: Graph) -> None:
         """Complete a written model with what no rule decides."""
         for part in graph.graphs():
             _omit_unused_outputs(part)
             _drop_order(part)
         for op in graph.walk():
+            if op.name is None and op.provenance is not None and op.graph is not None:
+                op.graph.rename(op, _name_by_source(op))
             if op.type == "STFT" and op.own_namespace is None:
                 # onnx's checker reads a missing value as 0, against the schema
                 op.attrs.setdefault("onesided", 1)
@@ -220,6 +227,14 @@ class OnnxSide(PlainSide):
         if found is None or found[0] not in DOMAINS:
             return None
         return f"{found[0]}.{op.type}"
+
+
+def _name_by_source(op: Op) -> str:
+    """A name for a node: the type behind the name of the op that it was made from."""
+    assert op.provenance is not None
+    assert op.graph is not None
+    source = next(iter(op.provenance.sources), "")
+    return op.graph.fresh_name(f"{source}/{op.type}" if source else str(op.type))
 
 
 def _int64_places(entry: OpDef) -> list[list[int]]:

@@ -152,6 +152,8 @@ class Operation:
         self.complex_rule: Function | None = None
         """The definition on real and imaginary parts, for targets without complex
         numbers."""
+        self.state_rule: Function | None = None
+        """The op on values of variables, for targets without variables."""
         self.unrolled: Function | None = None
         """For containers: the definition over values of a graph, where it differs."""
         self.samples_rule: Callable[[], Iterable[Sample]] | None = None
@@ -222,6 +224,11 @@ class Operation:
 
         Complex arguments are `ComplexParts`, and so are complex results."""
         self.complex_rule = rule
+        return rule
+
+    def explicit_state(self, rule: Function) -> Function:
+        """Set the definition for targets without variables, on `VariableValues`."""
+        self.state_rule = rule
         return rule
 
     def unroll(self, rule: Function) -> Function:

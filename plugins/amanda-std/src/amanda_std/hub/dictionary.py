@@ -115,6 +115,18 @@ class StdNamespace:
 
         return complex_as_pairs(graph, keeps)
 
+    def explicit_state(self, graph: Graph, /) -> object:
+        """Replace variables by inputs and results of the graph, in place."""
+        from amanda_std.passes.explicit_state import explicit_state
+
+        return explicit_state(graph)
+
+    def implicit_state(self, graph: Graph, /) -> object:
+        """Replace inputs and results of the graph by the variables that they are."""
+        from amanda_std.passes.explicit_state import implicit_state
+
+        return implicit_state(graph)
+
     def stable_form(self, graph: Graph, /) -> Graph:
         """A copy with formulas replaced by stable ops; else the graph itself."""
         from amanda_std.passes.stable import stable_form

@@ -16,7 +16,7 @@ from amanda.tensors import FunctionRef
 from amanda.types import RefType
 from amanda_std.engine.links import NAMESPACE, get_operation
 
-__all__ = ["effect_of", "has_effects", "is_pure", "add_control_edges"]
+__all__ = ["add_control_edges", "effect_of", "has_effects", "is_pure", "ops_inside"]
 
 
 def effect_of(op: Op) -> str | None:
@@ -30,15 +30,15 @@ def effect_of(op: Op) -> str | None:
 
 def has_effects(op: Op) -> bool:
     """Whether an op, or one in its bodies, must not be removed."""
-    return any(effect_of(each) in ("writes", "shows") for each in _with_inner(op))
+    return any(effect_of(each) in ("writes", "shows") for each in ops_inside(op))
 
 
 def is_pure(op: Op) -> bool:
     """Whether an op and all that it calls only compute, so that equal ops are one."""
-    return all(effect_of(each) in (None, "holds") for each in _with_inner(op))
+    return all(effect_of(each) in (None, "holds") for each in ops_inside(op))
 
 
-def _with_inner(op: Op) -> Iterable[Op]:
+def ops_inside(op: Op) -> Iterable[Op]:
     """An op and the ops of its bodies and of functions that it names, at any depth."""
     held = isinstance(op, Graph) or op.bodies
     if held or (op.has_attrs and any(map(_is_function_ref, op.attrs.values()))):

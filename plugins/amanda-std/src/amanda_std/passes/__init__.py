@@ -8,6 +8,7 @@ from amanda_std.passes.canonical import canonical
 from amanda_std.passes.complex_pairs import complex_as_pairs
 from amanda_std.passes.containers import containers
 from amanda_std.passes.drop import drop
+from amanda_std.passes.explicit_state import explicit_state, implicit_state
 from amanda_std.passes.fold import fold
 from amanda_std.passes.fusion import fuse
 from amanda_std.passes.infer import infer
@@ -26,9 +27,11 @@ __all__ = [
     "complex_as_pairs",
     "containers",
     "drop",
+    "explicit_state",
     "fold",
     "fold_norms",
     "fuse",
+    "implicit_state",
     "infer",
     "optimize",
     "optimize_for_inference",

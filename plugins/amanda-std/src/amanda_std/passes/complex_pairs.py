@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from amanda.errors import InvalidTypeError, Undecided
-from amanda.graph import Graph, Op, OutputPort, Provenance, bulk
+from amanda.graph import VALUE_NOTE, Graph, Op, OutputPort, Provenance, bulk
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import OptionalType, SequenceType, Shape, TensorType
@@ -213,6 +213,10 @@ class _Lowering:
         op.output.type = type_
         graph.replace_uses(port, op.output)
         port.type = pairs_type(type_)
+        initial = port.attrs.get(VALUE_NOTE) if port.has_attrs else None
+        if isinstance(initial, Tensor):
+            z = initial.numpy()
+            port.attrs[VALUE_NOTE] = Tensor.of(np.stack([z.real, z.imag], -1))
         self._parts[op.output] = ComplexParts(pairs=Value(port))
         self._replaced.append((graph, op))
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from amanda import namespace
 from amanda.dictionary import CallLayout, add_constant
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort, ScopeTable
 from amanda.mapping import REQUIRED, Decline, PlainSide, Signature
 from amanda.types import DType, TensorType, Type
 from amanda_torch.codes import DTYPES
@@ -66,6 +66,12 @@ class TorchSide(PlainSide):
         from amanda_torch.mapping.functionalization import functionalize
 
         return functionalize(graph)
+
+    def scopes(self, graph: Graph) -> ScopeTable:
+        """The modules and source lines of the ops of a program."""
+        from amanda_torch.mapping.scopes import scopes_of_program
+
+        return scopes_of_program(graph)
 
     def finish(self, graph: Graph, source: Graph) -> None:
         """Make constants parameters and constants of PyTorch, and add all types."""

@@ -71,6 +71,13 @@ def _condition_of(op: Op) -> Value:
     return Value(op.inputs[0])
 
 
+@if_.explicit_state
+def _(values: Any, condition: Any, then: Any, otherwise: Any, *xs: Any) -> Any:
+    keys, count = values.written_by(then, otherwise), len(then.results)
+    branches = [values.body_on_values(body, keys, count) for body in (then, otherwise)]
+    return values.take(keys, if_(condition, *branches, *xs), count)
+
+
 @if_.samples
 def _() -> Samples:
     for c, expected in ((True, [4.0]), (False, [3.0])):

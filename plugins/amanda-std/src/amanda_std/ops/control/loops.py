@@ -108,6 +108,14 @@ def _(g: Any, op: Op, wanted: Sequence[OutputPort]) -> Any:
     return backward.gradients({0: number}, {1: array(True, "bool")}, {})
 
 
+@loop.explicit_state
+def _(values: Any, trips: Any, condition: Any, body: Any, *init: Any) -> Any:
+    keys, count = values.written_by(body), len(init)
+    iterate = values.body_on_values(body, keys, 1 + count, 2 + count)
+    outputs = loop(trips, condition, iterate, *init, *values.of_keys(keys))
+    return values.take(keys, outputs, count)
+
+
 @loop.samples
 def _() -> Samples:
     yes = array(True, "bool")

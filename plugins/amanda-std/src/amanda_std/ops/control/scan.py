@@ -181,6 +181,19 @@ def _(
     return backward.gradients({}, {}, rows)
 
 
+@scan.explicit_state
+def _(
+    values: Any, body: Any, length: Any, *xs: Any, carried: int, **options: Any
+) -> Any:
+    keys = values.written_by(body)
+    step = values.body_on_values(body, keys, carried, carried)
+    init = (*xs[:carried], *values.of_keys(keys))
+    outputs = scan(
+        step, length, *init, *xs[carried:], carried=len(init), **options
+    )  # fmt: skip
+    return values.take(keys, outputs, carried)
+
+
 @scan.samples
 def _() -> Samples:
     x = ramp(4)

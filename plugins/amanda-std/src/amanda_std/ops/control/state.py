@@ -81,6 +81,29 @@ def _(v: Any, x: Any) -> Any:
     return [held]
 
 
+@read.explicit_state
+def _(values: Any, v: Any) -> Any:
+    return values[v]
+
+
+@assign.explicit_state
+def _(values: Any, v: Any, x: Any) -> Any:
+    values[v] = x
+    return x
+
+
+@assign_add.explicit_state
+def _(values: Any, v: Any, x: Any) -> Any:
+    values[v] = values[v] + x
+    return values[v]
+
+
+@assign_subtract.explicit_state
+def _(values: Any, v: Any, x: Any) -> Any:
+    values[v] = values[v] - x
+    return values[v]
+
+
 for _op in (variable, read, assign, assign_add, assign_subtract):
     _op.not_differentiable(_NO_GRADIENT)
 
