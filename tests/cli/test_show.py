@@ -144,6 +144,9 @@ def test_one_op_as_json(call: Call, model: Path) -> None:
         "before": [],
         "made_by": None,
         "made_from": [],
+        "modules": [],
+        "classes": [],
+        "line": None,
     }
 
 

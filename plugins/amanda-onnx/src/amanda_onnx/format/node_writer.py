@@ -134,7 +134,7 @@ class NodeWriter:
                     [self._plain_attribute(key, attrs[key]) for key in attrs]
                 )
             if self.job.scopes is not None:
-                text += self.job.scopes.encode(op)
+                text += self.job.scopes.encode(op).decode("latin-1")
         except (
             IndexError,
             TypeError,
@@ -240,11 +240,11 @@ class NodeWriter:
         tail = SCHEMA.writer(_MESSAGE).put_if("doc_string", notes.get("doc_string"))
         tail.put_if("domain", written).put_if("overload", notes.get("overload"))
         pairs = metadata_of_node(op, notes.get("metadata_props"))
-        if self.job.scopes is not None and not notes.get("metadata_props"):
-            pairs += self.job.scopes.pairs(op)
         tail.put_all("metadata_props", string_entries(pairs))
         tail.put_all("device_configurations", notes.get("device_configurations", ()))
         out.append(tail.put_unknown(notes.get("rest", b"")).done())
+        if self.job.scopes is not None and not notes.get("metadata_props"):
+            out.append(self.job.scopes.encode(op))
         return out
 
     def _domain(self, op: Op) -> str:
@@ -326,7 +326,16 @@ class NodeWriter:
 
 def _may_be_constant(op: Op) -> bool:
     """Whether an op may be a constant or has rare parts; called for every op."""
-    return op.side_record is not None or op.type == "Constant" or op.is_graph
+    if op.type == "Constant" or op.is_graph:
+        return True
+    more = op.side_record  # its provenance is not written
+    return more is not None and bool(
+        more.namespace is not None
+        or more.bodies
+        or more.extras
+        or more.control
+        or more.feedback
+    )
 
 
 def _describe_error(error: AmandaError) -> str:

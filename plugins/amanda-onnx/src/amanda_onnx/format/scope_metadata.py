@@ -33,19 +33,14 @@ class ScopeWriter:
 
     def __init__(self, table: ScopeTable) -> None:
         self._table = table
-        self._known: dict[Any, str] = {}
+        self._known: dict[Any, bytes] = {}
         self._starts: dict[Any, tuple[str, str]] = {}
 
-    def pairs(self, op: Op) -> list[tuple[str, str]]:
-        """The properties of a node, from its scope."""
-        scope = self._table.scope_of(op)
-        return [] if scope is None else [*self._own_pairs(scope), *_shared_pairs(scope)]
-
-    def encode(self, op: Op) -> str:
-        """The same as fields of a node, one character for each byte."""
+    def encode(self, op: Op) -> bytes:
+        """The properties of a node, as fields of its message."""
         scope = self._table.scope_of(op)
         if scope is None:
-            return ""
+            return b""
         shared = (scope.modules, scope.classes, scope.type, scope.line)
         text = self._known.get(shared)
         if text is None:
@@ -71,7 +66,7 @@ def _shared_pairs(scope: Scope) -> list[tuple[str, str]]:
     return [*pairs, (_LINE, scope.line)] if scope.line else pairs
 
 
-def _encode(pairs: list[tuple[str, str]]) -> str:
+def _encode(pairs: list[tuple[str, str]]) -> bytes:
     out = b""
     for key, value in pairs:
         entry = b""
@@ -79,7 +74,7 @@ def _encode(pairs: list[tuple[str, str]]) -> str:
             raw = text.encode("utf-8", "replace")
             entry += tag + encode_varint(len(raw)) + raw
         out += _PROPS + encode_varint(len(entry)) + entry
-    return out.decode("latin-1")
+    return out
 
 
 # -- reading -------------------------------------------------------------------
