@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from amanda.scoreboard.comparison import difference
-from amanda.scoreboard.criteria import Criterion
+from amanda.scoreboard.criteria import Criterion, same_types
 
 __all__ = [
     "OUTCOMES",
@@ -38,9 +38,6 @@ OUTCOMES: Final = {
     "fail": "an error",
     "wrong": "other values, without an error",
 }
-
-_ANY_VALUE: Final = 1e300
-"""A tolerance that every number meets and nan does not."""
 
 
 class Outcome(NamedTuple):
@@ -163,11 +160,20 @@ def _run(
         why = _why_wrong(call, data)
         if why:
             drawn = data.criterion is None and leaves_values_open(graph)
-            drawn = drawn and not difference(call(), data.expected, 0, _ANY_VALUE)
+            drawn = drawn and _may_be_drawn(call(), data.expected)
             return ("drawn" if drawn else "wrong"), why, *_report_of(run)[1:]
     outside, *report = _report_of(run)
     outside = "" if settings.get("fallback") else outside
     return ("outside" if outside else "pass"), outside, *report
+
+
+def _may_be_drawn(found: Sequence[Any], expected: Sequence[Any]) -> bool:
+    """Whether dtypes and shapes are as expected, and no number is nan."""
+    import numpy as np
+
+    numbers = [y for y in map(np.asarray, found) if y.dtype.kind in "fc"]
+    has_nan = any(np.isnan(y).any() for y in numbers)
+    return same_types(expected)(lambda: found) is None and not has_nan
 
 
 def _outputs(run: Any, feeds: Mapping[str, Any]) -> list[Any]:
