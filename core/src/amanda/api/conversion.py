@@ -249,6 +249,7 @@ def convert_along(
     """Convert a graph along a route; returns a copy if it has no steps.
 
     With `stable`, formulas that overflow are replaced before each step."""
+    from amanda.graph import bulk
     from amanda.mapping import expect_no_gaps
 
     if not route.steps:
@@ -257,18 +258,19 @@ def convert_along(
 
     result = graph
     last = route.steps[-1]
-    for step in route.steps:
-        # a step within one namespace maps ops that were kept before, as far as it can
-        keeps = keep_foreign or step.source == step.target
-        if stable:
-            result = stable_on_host(result, host)
-        done = _run_step(
-            result, step, keeps,
-            host=host, is_last=step is last, passes=passes, given=graph,
-        )  # fmt: skip
-        if reports is not None:
-            reports.append(done.report)
-        result = expect_no_gaps(done, keep_foreign=keeps)
+    with bulk():
+        for step in route.steps:
+            # one within a namespace maps ops that were kept before, as far as it can
+            keeps = keep_foreign or step.source == step.target
+            if stable:
+                result = stable_on_host(result, host)
+            done = _run_step(
+                result, step, keeps,
+                host=host, is_last=step is last, passes=passes, given=graph,
+            )  # fmt: skip
+            if reports is not None:
+                reports.append(done.report)
+            result = expect_no_gaps(done, keep_foreign=keeps)
     host.fire("after_convert", graph=graph, route=route, result=result)
     return result
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from amanda.api.expect import expect_graph_from
 from amanda.argument_checks import check_arguments
 from amanda.errors import FormatError, PluginBrokenError, UsageError
+from amanda.graph import bulk
 from amanda.host import host_in_use
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def load(
         raise FormatError(f"{entry.what} only writes, so it cannot read {what}")
     _expect_options(codec.read, options, entry)
     host.fire("before_load", source=source, format=entry.name)
-    with _calling(host, entry, f"reading {what}"):
+    with _calling(host, entry, f"reading {what}"), bulk():
         graph = codec.read(Path(source) if is_path else source, **options)  # type: ignore[arg-type]
     expect_graph_from(graph, entry, "reading")
     host.fire("after_load", source=source, format=entry.name, graph=graph)
@@ -70,7 +71,7 @@ def save(
     if (span := entry.manifest.get("namespace")) is not None:
         _expect_namespace(graph, span, entry)
     host.fire("before_save", graph=graph, path=str(target), format=entry.name)
-    with _calling(host, entry, f"writing {target}"):
+    with _calling(host, entry, f"writing {target}"), bulk():
         codec.write(graph, target, **options)
     host.fire("after_save", graph=graph, path=str(target), format=entry.name)
 

@@ -12,6 +12,7 @@ import mmap
 import os
 import stat
 import time
+from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
 from amanda.errors import FormatError
@@ -25,6 +26,8 @@ _CLOCK_NS: Final = 20_000_000
 """Twice the coarsest step of modification times: 10 ms with a kernel clock of 100 Hz.
 Within it, two writes can leave equal times."""
 _TRIES: Final = 5
+_WINDOW: Final = 4 << 20
+_DROP: Final = getattr(mmap, "MADV_DONTNEED", None)
 
 FileIdentity = tuple[int, int, int, int]
 
@@ -38,6 +41,7 @@ class MappedFile(mmap.mmap):
 
     path: str
     identity: FileIdentity
+    _used = 0
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> MappedFile:
@@ -74,6 +78,22 @@ class MappedFile(mmap.mmap):
                 "programs that write a new file and rename it leave loaded models "
                 "as they are",
             )
+
+    def release(self, count: int) -> None:
+        """Let the system drop pages from memory after `count` more bytes were used.
+
+        They stay in the file, and are loaded again on access. Nothing is dropped until
+        4 MB were used."""
+        self._used += count
+        if self._used >= _WINDOW:
+            self._used = 0
+            self.drop_pages()
+
+    def drop_pages(self) -> None:
+        """Let the system drop all pages from memory."""
+        if _DROP is not None:
+            with suppress(OSError, ValueError):
+                self.madvise(_DROP)
 
     @staticmethod
     def of(value: Any) -> MappedFile | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -18,7 +17,6 @@ from amanda.types import DType
 __all__ = ["MessageFile", "file_errors"]
 
 _WINDOW: Final = 16 << 20
-_RELEASE: Final = getattr(mmap, "MADV_DONTNEED", None)
 
 Source = TypeVar("Source", bound="MessageFile")
 
@@ -70,9 +68,8 @@ class MessageFile:
             return
         self._released = position
         owner = self.data.obj
-        if _RELEASE is not None and isinstance(owner, MappedFile):
-            with suppress(OSError, ValueError):
-                owner.madvise(_RELEASE)
+        if isinstance(owner, MappedFile):
+            owner.drop_pages()
 
     def tensor(self, span: Span, dtype: DType, shape: tuple[int, ...]) -> Tensor:
         """A tensor on the packed bytes at a span; they stay where they are."""

@@ -28,6 +28,7 @@ from amanda.formatkit.wire import (
     BYTES,
     VARINT,
     Buffer,
+    decode_varint,
     encode_key,
     iter_fields,
     unpack_varints,
@@ -131,6 +132,18 @@ class ProtoSchema:
         return found
 
     @cached_property
+    def _usual(self) -> dict[str, dict[int, FieldCodec]]:
+        """Fields of strings, bytes and messages by their tag, where it is one byte."""
+        return {
+            name: {
+                codec.tag[0]: codec
+                for codec in codecs.values()
+                if codec.wire == BYTES and len(codec.tag) == 1
+            }
+            for name, codecs in self.codecs.items()
+        }
+
+    @cached_property
     def _by_name(self) -> dict[str, dict[str, FieldCodec]]:
         return {
             name: {codec.name: codec for codec in codecs.values()}
@@ -167,25 +180,36 @@ class ProtoSchema:
         Numbers and strings are values. Messages and bytes, which may be large, are
         spans: (start, stop) in `data`, which itself begins at `base` of the file.
         """
-        codecs = self.codecs[message]
+        codecs, usual = self.codecs[message], self._usual[message]
         found: dict[str, Any] = {}
         unknown: list[bytes] = []
-        place = pos
-        for number, wire, start, end in iter_fields(data, pos, stop, base):
-            codec = codecs.get(number)
+        stop = len(data) if stop is None else stop
+        while pos < stop:
+            place = pos
+            codec = usual.get(data[pos])
+            if codec is not None and pos + 1 < stop:  # the common case, inlined
+                wire, size, start = BYTES, data[pos + 1], pos + 2
+                if size > 127:
+                    size, start = decode_varint(data, pos + 1, stop, base)
+                pos = start + size
+            if codec is None or pos > stop or pos == place:
+                number, wire, start, pos = next(iter_fields(data, place, stop, base))
+                codec = codecs.get(number)
             if codec is None:
-                unknown.append(bytes(data[place:end]))
+                unknown.append(bytes(data[place:pos]))
             elif wire != codec.wire:
-                numbers = read_packed(message, codec, wire, data, (start, end), base)
+                numbers = read_packed(message, codec, wire, data, (start, pos), base)
                 found.setdefault(codec.name, []).extend(numbers)
             elif codec.repeated:
-                value = codec.decode(data, start, end, base)
-                found.setdefault(codec.name, []).append(value)
+                value = codec.decode(data, start, pos, base)
+                if codec.name in found:
+                    found[codec.name].append(value)
+                else:
+                    found[codec.name] = [value]
             elif codec.is_message and codec.name in found:
                 raise_at(f"two of the field {codec.name} in a {message}", base + start)
             else:
-                found[codec.name] = codec.decode(data, start, end, base)
-            place = end
+                found[codec.name] = codec.decode(data, start, pos, base)
         if unknown:
             found[UNKNOWN_FIELDS] = b"".join(unknown)
         return found

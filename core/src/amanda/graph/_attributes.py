@@ -51,7 +51,9 @@ def is_record(key: str) -> bool:
 def free_notes(op: Op) -> dict[str, Any]:
     """The free notes of an op: its attributes named `x-...`."""
     held = op._attrs
-    return {key: held[key] for key in held if is_note(key)} if held else {}
+    if not held:
+        return {}
+    return {key: held[key] for key in held if key.startswith(NOTE_PREFIX)}
 
 
 class HeldAttributes(NamedTuple):

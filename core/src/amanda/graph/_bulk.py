@@ -50,5 +50,6 @@ def snap(handles: Any) -> Any:
     if isinstance(handles, dict):
         return {key: snap(value) for key, value in handles.items()}
     if isinstance(handles, list | tuple):
-        return type(handles)([snap(value) for value in handles])
+        make = getattr(handles, "_make", type(handles))  # of a named tuple
+        return make([snap(value) for value in handles])
     return handles

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from amanda.graph._graph import Graph
     from amanda.graph._op import Change, Op
 
+_new_tuple: Any = tuple.__new__  # faster than the constructor of a NamedTuple
+
 
 class Undo:
     """Undo log: its steps run in reverse order if the `with` block fails."""
@@ -85,10 +87,11 @@ def control(
         then._side.attrs_of(first).update(attrs)
     if graph._log is not None:
         graph._note("control", then, f"after {first.label}")
-    return Edge(
-        ControlPort(first, "in", True) if first is graph else ControlPort(first, "out"),
-        ControlPort(then, "out", True) if then is graph else ControlPort(then, "in"),
+    ends = (
+        (first, "in", True) if first is graph else (first, "out", False),
+        (then, "out", True) if then is graph else (then, "in", False),
     )
+    return _new_tuple(Edge, [_new_tuple(ControlPort, end) for end in ends])  # type: ignore[no-any-return]
 
 
 def uncontrol(graph: Graph, first: Op, then: Op) -> None:

@@ -39,6 +39,7 @@ def clone(
     rename: str,
     memo: Memo | None,
     functions: Collection[str] | None = None,
+    ops: Collection[Op] | None = None,
 ) -> Graph:
     from amanda.graph._graph import Graph
 
@@ -50,7 +51,7 @@ def clone(
             if around is not None and graph.captures:
                 copy.outer = around if isinstance(around, Graph) else around.graph
             copy.namespace = graph.namespace
-            _copy_contents([(graph, copy)], memo, rename)
+            _copy_contents([(graph, copy)], memo, rename, ops)
             _copy_root(graph, copy, memo, functions)
             return copy
         values = _values(graph, targets)
@@ -186,15 +187,20 @@ def _copy_side(old: Op, new: Op) -> None:
         }
 
 
-def _copy_contents(todo: Pending, memo: Memo, rename: str) -> None:
+def _copy_contents(
+    todo: Pending, memo: Memo, rename: str, part: Collection[Op] | None = None
+) -> None:
+    """Copy the contents of graphs; of the first one, a part of the ops if given."""
     for old, new in todo:  # grows during iteration
-        _copy_ops(old, new, list(old), memo, rename, todo)
+        ops = list(old) if part is None else [op for op in old if op in part]
+        _copy_ops(old, new, ops, memo, rename, todo)
         for i, value in enumerate(old._results):
             result = _copied_value(memo, value)
             if result is not None:
                 new._results.put(i, result)
                 attach(result, new)
-        _copy_boundary(old, new, memo)
+        _copy_boundary(old, new, memo, part)
+        part = None
 
 
 def _copy_ops(
@@ -293,12 +299,18 @@ def _add_empty_bodies(op: Op, new_op: Op, memo: Memo, later: Pending) -> None:
         later.append((body, copy))
 
 
-def _copy_boundary(old: Graph, new: Graph, memo: Memo) -> None:
+def _copy_boundary(
+    old: Graph, new: Graph, memo: Memo, part: Collection[Op] | None = None
+) -> None:
     """Control edges between a graph's own control ports and ops inside."""
     for op in old._inner_controlled:
+        if part is not None and op not in part:
+            continue
         attrs = op._side.extras.get(old) if op._side.extras else None
         new.control(new, _copy_of(memo, op), attrs)
     for op in old._inner_control:
+        if part is not None and op not in part:
+            continue
         attrs = old._side.extras.get(op) if old._side.extras else None
         new.control(_copy_of(memo, op), new, attrs)
 
@@ -323,7 +335,8 @@ def _copy_root(
     """Copy functions and entries, which only root graphs have."""
     _copy_functions(graph, copy, memo, functions)
     for name, entry in graph._entries.items():
-        inputs, outputs = (
-            {key: memo[value] for key, value in side.items()} for side in entry
-        )
-        copy.set_entry(name, inputs, outputs)
+        if all(value in memo for side in entry for value in side.values()):
+            inputs, outputs = (
+                {key: memo[value] for key, value in side.items()} for side in entry
+            )
+            copy.set_entry(name, inputs, outputs)

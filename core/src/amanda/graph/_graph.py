@@ -429,16 +429,19 @@ class Graph(Contents):
         rename: str = "{name}",
         memo: dict[Any, Any] | None = None,
         functions: Collection[str] | None = None,
+        ops: Collection[Op] | None = None,
     ) -> Graph:
         """A deep copy, or a copy of the part that the targets need.
 
         `memo` receives the copy of every op, value and graph. With targets, these are
         the results of the copy, which has only the parameters that they need. Of the
-        functions only those named in `functions` are copied; without it, all.
+        functions only those named in `functions` are copied; without it, all. Without
+        targets, `ops` may be a part of the ops that has what it and the results read;
+        entries with other values are not copied.
         """
         from amanda.graph._clone import clone
 
-        return clone(self, targets, rename, memo, functions)
+        return clone(self, targets, rename, memo, functions, ops)
 
     def paste(
         self,

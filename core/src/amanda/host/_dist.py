@@ -66,9 +66,14 @@ class Distribution:
     def version(self) -> str:
         return self._field("Version") or "?"
 
+    @cached_property
+    def _metadata(self) -> Any:
+        """Its metadata, which each access to that of `_found` parses again."""
+        return self._found.metadata if self._found else None
+
     def _field(self, field: str) -> str:
         try:
-            text = self._found.metadata[field] if self._found else None
+            text = self._metadata[field] if self._found else None
         except Exception:  # noqa: BLE001  damaged metadata may raise anything
             return ""
         return str(text) if text else ""
@@ -99,11 +104,11 @@ class Distribution:
         if self._found is None or self.key == CORE:
             return ""
         try:
-            needs = self._found.requires or ()
-            provided = self._found.metadata.get_all("Provides-Extra") or ()
+            needs = self._metadata.get_all("Requires-Dist") or self._found.requires
+            provided = self._metadata.get_all("Provides-Extra") or ()
         except Exception:  # noqa: BLE001  reported as missing metadata
             return ""
-        return requirement_fault(needs, provided, extras)
+        return requirement_fault(needs or (), provided, extras)
 
     @cached_property
     def damage(self) -> str:

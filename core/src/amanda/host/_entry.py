@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -193,7 +194,7 @@ class PluginEntry:
     def _import(self) -> object:
         began = time.perf_counter()
         try:
-            with _warn_when_slow(self.what), PluginCall(None, self):
+            with _warn_when_slow(self), PluginCall(None, self):
                 thing = object_of(self.kind, _import_object(self._point))
                 wrong = shape_fault(self.kind, thing)
         except KeyboardInterrupt:
@@ -237,11 +238,14 @@ def slow_seconds() -> float:
 
 
 @contextmanager
-def _warn_when_slow(what: str) -> Iterator[None]:
+def _warn_when_slow(entry: PluginEntry) -> Iterator[None]:
     """Log a warning while a slow import is still running."""
+    if entry.value.partition(":")[0] in sys.modules:
+        yield
+        return
     limit = slow_seconds()
     message = "%s is still importing after %g s; `amanda plugins --probe` looks closer"
-    timer = threading.Timer(limit, _log.warning, (message, what, limit))
+    timer = threading.Timer(limit, _log.warning, (message, entry.what, limit))
     timer.daemon = True
     with suppress(RuntimeError):  # without threads, it is reported afterwards
         timer.start()

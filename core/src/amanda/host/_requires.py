@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 CORE = "amanda-core"
+_RELEASE = re.compile(r"\d+(?:\.\d+)*", re.ASCII)
+_BOUND = re.compile(rf"(>=|<)({_RELEASE.pattern})", re.ASCII)
 
 
 def canonical(name: str) -> str:
@@ -44,7 +46,10 @@ def requirement_fault(
     >>> requirement_fault(["amanda-core>=0.1", "numpy"], version="0.9")
     ''
     """
-    needs, unread = _about_core(requires)
+    about = [text for text in requires if _is_core(text)]
+    if all(_is_met(text, version) for text in about):
+        return ""
+    needs, unread = _parse_requirements(about)
     if unread:
         return f"its requirement {unread!r} cannot be read"
     plain = [need for need in needs if _holds(need, "")]
@@ -56,11 +61,39 @@ def requirement_fault(
     return "" if not faults or "" in faults else faults[0]
 
 
-def _about_core(requires: Iterable[str]) -> tuple[list[Requirement], str]:
-    """The requirements on the core, and the first one that is invalid."""
-    about = [text for text in requires if _is_core(text)]
-    if not about:
-        return [], ""
+def _is_met(text: str, version: str) -> bool:
+    """Whether a requirement of the usual form holds, such as `amanda-core>=0.1,<2`.
+
+    Importing `packaging` takes 20 ms, so this form is compared here. False for any
+    other form, and where it does not hold.
+    """
+    given = text.strip()[len(CORE) :].replace(" ", "")
+    bounds = [_BOUND.fullmatch(bound) for bound in given.split(",")] if given else []
+    found = _RELEASE.fullmatch(version)
+    if found is None or None in bounds:
+        return False
+    release = _numbers(version)
+    return all(
+        (release >= _numbers(bound[2])) == (bound[1] == ">=")
+        for bound in bounds
+        if bound
+    )
+
+
+def _numbers(release: str) -> list[int]:
+    """The numbers of a release, without zeros at the end.
+
+    >>> _numbers("1.20.0")
+    [1, 20]
+    """
+    numbers = [int(part) for part in release.split(".")]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return numbers
+
+
+def _parse_requirements(about: Iterable[str]) -> tuple[list[Requirement], str]:
+    """The requirements, and the first one that is invalid."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     needs = []

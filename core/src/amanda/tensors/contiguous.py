@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import product
 from typing import Any, Final
 
+from amanda.files.mapped_file import MappedFile
+
 __all__ = ["contiguous_array"]
 
 _SIDE: Final = 64
@@ -15,7 +17,8 @@ _FEW: Final = 1 << 14
 def contiguous_array(array: Any) -> Any:
     """The array in row-major order, as `numpy.ascontiguousarray`.
 
-    A large one that is transposed is copied tile by tile, several times as fast.
+    A large one that is transposed is copied tile by tile, several times as fast. Of a
+    mapped file, the pages that were copied need not stay in memory.
     """
     import numpy as np
 
@@ -29,6 +32,9 @@ def contiguous_array(array: Any) -> Any:
     made = np.empty(array.shape, array.dtype)
     for place in product(*_tiles(array.shape, near)):
         made[place] = array[place]
+    file = MappedFile.of(array)
+    if file is not None:
+        file.release(array.nbytes)
     return made
 
 

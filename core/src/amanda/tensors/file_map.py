@@ -94,6 +94,12 @@ class FileMap:
             self._view.obj.check()
         return self._view
 
+    def release(self, count: int) -> None:
+        """Let the system drop pages from memory after `count` more bytes were used."""
+        owner = None if self._view is None else self._view.obj
+        if isinstance(owner, MappedFile):
+            owner.release(count)
+
 
 def _identify(path: str | os.PathLike[str]) -> tuple[str, FileIdentity]:
     """The absolute path of a regular file, and its identity."""

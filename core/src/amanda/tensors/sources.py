@@ -153,6 +153,9 @@ class BufferSource(TensorSource):
             if start + size >= len(view):
                 block = clean_tail(block, self.dtype, prod(self.shape))
             yield block
+        file = self.mapped_file
+        if file is not None:
+            file.release(self.nbytes)
 
 
 class FileSource(BufferSource):

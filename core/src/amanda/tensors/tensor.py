@@ -333,6 +333,8 @@ def _source_of(values: Any, dtype: ElementType | None) -> TensorSource:
     import numpy as np
 
     if isinstance(values, Tensor):
+        if dtype is None or values.dtype == dtype:
+            return values._source
         values = values.numpy()
     is_array = hasattr(values, "dtype") or hasattr(values, "__array__")
     is_string = dtype is not None and dtype.kind in ("string", "bytes")

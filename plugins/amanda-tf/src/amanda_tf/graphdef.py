@@ -15,7 +15,7 @@ from amanda.graph import Graph, Op, OutputPort, bulk
 from amanda.types import DType, TensorType, Type
 from amanda_tf.loading.interface import parameter_node
 from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS, NODE_RECORDS, SCHEMA
-from amanda_tf.reader import GraphReader
+from amanda_tf.reader import GraphReader, NodeKinds
 from amanda_tf.references import Groups, Spelling, output_groups
 from amanda_tf.writer import NodeWriter, in_order, node_names
 
@@ -39,8 +39,9 @@ def read_graph(
     root = Graph(dictionary.name)
     with bulk():
         library = fields.get("library", (0, 0))
-        functions = _read_library(file, root, library, dictionary)
-        GraphReader(file, root, dictionary, functions).read(fields.get("node", []))
+        kinds = NodeKinds(file, dictionary)
+        functions = _read_library(root, library, kinds)
+        GraphReader(root, kinds, functions).read(fields.get("node", []))
     rest = file.data, whole
     GRAPH_RECORDS.add(
         root,
@@ -63,10 +64,9 @@ def _read_versions(file: MessageFile, span: Span) -> Any:
     return fields if known and fields else bytes(file.data[span[0] : span[1]])
 
 
-def _read_library(
-    file: MessageFile, root: Graph, span: Span, dictionary: Dictionary
-) -> dict[str, Groups]:
+def _read_library(root: Graph, span: Span, kinds: NodeKinds) -> dict[str, Groups]:
     """Add all functions, each to be read on first use; the outputs of each by name."""
+    file = kinds.file
     library = SCHEMA.read("FunctionDefLibrary", file.data, *span)
     outputs: dict[str, Groups] = {}
     for at in library.get("function", []):
@@ -78,7 +78,7 @@ def _read_library(
         results = [_read_arg(file, each) for each in signature.get("output_arg", [])]
         outputs[name] = [(each.get("name", ""), 1) for each in results]
         inputs = signature.get("input_arg", [])
-        read = FunctionReader(file, dictionary, outputs, name, at, fields, inputs)
+        read = FunctionReader(kinds, outputs, name, at, fields, inputs)
         root.defer_function(name, read)
     return outputs
 
@@ -87,8 +87,7 @@ def _read_library(
 class FunctionReader:
     """Reads a function of the library when it is needed."""
 
-    file: MessageFile
-    dictionary: Dictionary
+    kinds: NodeKinds
     outputs: Mapping[str, Groups]
     name: str
     span: Span
@@ -98,30 +97,31 @@ class FunctionReader:
     def mentions(self, text: str) -> bool:
         """Whether a text, such as an op type, is anywhere in the function."""
         start, end = self.span
-        return text.encode() in bytes(self.file.data[start:end])
+        return text.encode() in bytes(self.kinds.file.data[start:end])
 
     def __call__(self) -> Graph:
         """The function as a graph."""
-        path = None if self.file.file is None else self.file.file.path
+        file = self.kinds.file
+        path = None if file.file is None else file.file.path
         with file_errors(path), bulk():
-            graph = Graph(self.dictionary.name, self.name)
+            graph = Graph(self.kinds.dictionary.name, self.name)
             self._read_nodes(graph)
             rest = SCHEMA.raw_fields(
-                "FunctionDef", self.file.data, self.span, without=["node_def", "ret"]
+                "FunctionDef", file.data, self.span, without=["node_def", "ret"]
             )
             GRAPH_RECORDS.add(graph, rest=rest)
             return graph
 
     def _read_nodes(self, graph: Graph) -> None:
-        file = self.file
-        reader = GraphReader(file, graph, self.dictionary, self.outputs)
+        file = self.kinds.file
+        reader = GraphReader(graph, self.kinds, self.outputs)
         for each in self.inputs:
             arg = _read_arg(file, each)
             dtype = ELEMENT_TYPES.dtypes.get(arg.get("type", -1))
             port = graph.parameter(
                 None if dtype is None else TensorType(dtype), arg.get("name")
             )
-            reader.parameters[arg.get("name", "")] = port
+            reader.add_parameter(arg.get("name", ""), port)
         reader.read(self.fields.get("node_def", []))
         entries = [
             SCHEMA.read("FunctionDef.RetEntry", file.data, *each)

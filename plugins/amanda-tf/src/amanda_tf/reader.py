@@ -8,6 +8,7 @@ messages.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import FormatError
@@ -26,53 +27,121 @@ from amanda_tf.references import (
 if TYPE_CHECKING:
     from amanda.dictionary import Dictionary, OpDef
 
-__all__ = ["GraphReader"]
+__all__ = ["GraphReader", "NodeKinds"]
 
 _READ_FIELDS: Final = frozenset({"name", "op", "input", "device", "attr"})
 """The fields of a node that an op stands for."""
+_SMALL: Final = 512
+"""The most bytes of attributes that are read once for all nodes that have them."""
+
+
+class NodeKind:
+    """What nodes of one op with equal attributes have in common."""
+
+    __slots__ = ("_mutable", "attrs", "entry", "facts", "groups", "types")
+
+    def __init__(
+        self, entry: OpDef | None, attrs: dict[str, Any], facts: dict[str, Any]
+    ) -> None:
+        self.entry = entry
+        self.attrs = attrs
+        self.facts = facts  # how attributes are written, where the writer would not
+        self.groups: Groups | None = None
+        self.types: list[Any] = []
+        if entry is not None:
+            self.groups, self.types = groups_and_types(entry, attrs)
+        self._mutable = [k for k, v in attrs.items() if isinstance(v, list | dict)]
+
+    def copy_attrs(self) -> dict[str, Any]:
+        """The attributes of one node, which may be changed."""
+        attrs = self.attrs.copy()
+        for key in self._mutable:
+            attrs[key] = attrs[key].copy()
+        return attrs
+
+
+class NodeKinds:
+    """The kinds of the nodes of a file, whose ops are of the dictionary's version."""
+
+    def __init__(self, file: MessageFile, dictionary: Dictionary) -> None:
+        self.file = file
+        self.dictionary = dictionary
+        self._entries: dict[str, OpDef | None] = {}
+        self._known: dict[tuple[str, int, bytes], NodeKind] = {}
+
+    def kind_of(self, name: str, op: str, spans: list[Span]) -> NodeKind:
+        """The kind of a node with attributes at these places."""
+        if not spans:
+            return self._read(name, op, spans)
+        (start, end), stop = spans[0], spans[-1][1]
+        if op == "Const" or not end <= stop <= start + _SMALL:
+            return self._read(name, op, spans)
+        key = op, end - start, bytes(self.file.data[start:stop])
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._read(name, op, spans)
+        return found
+
+    def _read(self, name: str, op: str, spans: list[Span]) -> NodeKind:
+        attrs: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
+        for span in spans:
+            key, value, fact = read_entry(self.file, span, name)
+            attrs[key] = value
+            if fact:
+                facts[key] = fact
+        if op not in self._entries:
+            self._entries[op] = self.dictionary.get(op)
+        return NodeKind(self._entries[op], attrs, facts)
 
 
 class GraphReader:
     """The nodes of one graph, or of one function."""
 
     def __init__(
-        self,
-        file: MessageFile,
-        graph: Graph,
-        dictionary: Dictionary,
-        functions: Mapping[str, Groups],
+        self, graph: Graph, kinds: NodeKinds, functions: Mapping[str, Groups]
     ) -> None:
-        self.file = file
+        self.file = kinds.file
         self.graph = graph
-        self.dictionary = dictionary
+        self.kinds = kinds
         self.functions = functions
-        self.parameters: dict[str, OutputPort] = {}
         self.ops: dict[str, Op] = {}
+        self.parameters: dict[str, OutputPort] = {}
+        self._is_function = graph.name in functions
+        self._values: dict[str, OutputPort] = {}  # by their usual references
         self._groups: dict[str, Groups] = {}
-        groups_of = self._groups_of if graph.name in functions else None
+        groups_of = self._groups_of if self._is_function else None
         self._spelling = Spelling(lambda op: op.name or "", groups_of)
-        self._used: dict[str, dict[str, int]] = {}  # outputs that nodes read, by name
+        self._nodes: list[dict[str, Any]] = []
 
     def read(self, spans: list[Span]) -> None:
         """Add an op for every node, and all edges."""
-        nodes = [SCHEMA.read("NodeDef", self.file.data, *span) for span in spans]
-        for node in nodes:
-            for text in node.get("input", ()):
-                name, output, index = parse_reference(text)
-                used = self._used.setdefault(name, {})
-                used[output] = max(used.get(output, 0), index + 1)
+        data = self.file.data
+        nodes = self._nodes = [SCHEMA.read("NodeDef", data, *span) for span in spans]
+        later: list[tuple[Op, list[str]]] = []
+        spelled: list[tuple[Op, list[str]]] = []
         with self.graph.wiring():
             for node, span in zip(nodes, spans, strict=True):
-                self._add_node(node, span)
-            for node in nodes:
-                self._connect(node)
-        for node in nodes:
-            self._add_control(node)
-        order = [node.get("name", "") for node in nodes]
+                op = self._add_node(node, span)
+                inputs = node.get("input")
+                if inputs:
+                    if None in op.inputs:
+                        later.append((op, inputs))
+                    if not self._has_usual_inputs(inputs):
+                        spelled.append((op, inputs))
+            for op, inputs in later:
+                self._connect(op, inputs)
+        for op, inputs in spelled:
+            self._add_control(op, inputs)
+        order = [node["name"] for node in nodes]
         if order != [op.name for op in self.graph]:
             GRAPH_RECORDS.add(self.graph, order=order)
 
-    def _add_node(self, node: Mapping[str, Any], span: Span) -> None:
+    def add_parameter(self, name: str, port: OutputPort) -> None:
+        """Let references with this name, of an argument, be of this value."""
+        self.parameters[name] = self._values[name] = port
+
+    def _add_node(self, node: Mapping[str, Any], span: Span) -> Op:
         name, kind = node.get("name", ""), node.get("op", "")
         if not kind:
             raise FormatError(
@@ -84,92 +153,107 @@ class GraphReader:
                 who=repr(name),
                 where=f"byte {span[0]}",
             )
-        attrs, facts = self._read_attributes(name, node.get("attr", []))
-        entry = self.dictionary.get(kind)
-        value = attrs.get("value")
-        data = [each for each in node.get("input", ()) if not each.startswith("^")]
+        found = self.kinds.kind_of(name, kind, node.get("attr", []))
+        inputs, value = node.get("input", ()), found.attrs.get("value")
         if (
             kind == "Const"
-            and not data
             and isinstance(value, Tensor)
-            and attrs.get("dtype") == value.dtype
+            and found.attrs.get("dtype") == value.dtype
+            and all(each.startswith("^") for each in inputs)
         ):
-            op: Op = self.graph.constant(value, name)
-            op.output.type = value.type_with_content()
-            del attrs["value"], attrs["dtype"]
-            op.attrs.update(attrs)
+            op = self._add_constant(name, value, found.copy_attrs())
         else:
-            op = self._add_op(name, kind, entry, attrs, node.get("input", ()))
+            op = self._add_op(name, kind, found, inputs)
         self.ops[name] = op
         rest = b""
         if not node.keys() <= _READ_FIELDS:
             rest = SCHEMA.raw_fields(
                 "NodeDef", self.file.data, span, without=_READ_FIELDS
             )
-        NODE_RECORDS.add(op, device=node.get("device"), attrs=facts, rest=rest)
+        if rest or found.facts or "device" in node:
+            facts = {key: dict(fact) for key, fact in found.facts.items()}
+            NODE_RECORDS.add(op, device=node.get("device"), attrs=facts, rest=rest)
+        return op
 
-    def _add_op(
-        self,
-        name: str,
-        kind: str,
-        entry: OpDef | None,
-        attrs: dict[str, Any],
-        inputs: list[str],
-    ) -> Op:
-        types: list[Any] = []
-        groups = self.functions.get(kind)
-        if entry is not None:
-            groups, types = groups_and_types(entry, attrs)
+    def _add_constant(self, name: str, value: Tensor, attrs: dict[str, Any]) -> Op:
+        op = self.graph.constant(value, name)
+        op.output.type = value.type_with_content()
+        op.attrs.update({k: v for k, v in attrs.items() if k not in ("value", "dtype")})
+        self._name_values(op, name, [("output", 1)])
+        return op
+
+    def _add_op(self, name: str, kind: str, found: NodeKind, inputs: list[str]) -> Op:
+        entry, groups = found.entry, found.groups
+        if groups is None:
+            groups = self.functions.get(kind)
         if groups is None:  # an op that nobody knows: as many outputs as are read
-            used = self._used.get(name, {"output": 1})
-            groups = [(output or "output", number) for output, number in used.items()]
-        count = sum(number for _, number in groups)
+            groups = self._groups_read.get(name, [("output", 1)])
+        values = [self._known_value(text) for text in inputs if text[:1] != "^"]
         op = self.graph.add(
-            kind, self._known_inputs(inputs), attrs, name=name, outputs=count,
+            kind, values, found.copy_attrs(), name=name,
+            outputs=sum([count for _, count in groups]),
             feedback=entry is not None and entry.feedback,
         )  # fmt: skip
         self._groups[name] = groups
         if entry is None and kind not in self.functions:
             NODE_RECORDS.add(op, outputs=[list(group) for group in groups])
-        for port, type in zip(op.outputs, types, strict=False):
+        for port, type in zip(op.outputs, found.types, strict=False):
             port.type = type
+        self._name_values(op, name, groups)
         return op
 
-    def _known_inputs(self, inputs: list[str]) -> list[OutputPort | None]:
-        """The values that a node reads; None for those of later nodes."""
-        data = [text for text in inputs if not text.startswith("^")]
-        names = (text.partition(":")[0] for text in data)
-        return [
-            self.value(text, "a node")
-            if name in self.ops or name in self.parameters
-            else None
-            for text, name in zip(data, names, strict=True)
-        ]
+    def _name_values(self, op: Op, name: str, groups: Groups) -> None:
+        """Note the usual references to the outputs of an op."""
+        if ":" in name or name[0] == "^":
+            return
+        put = self._values.setdefault
+        if not self._is_function:
+            for port in op.outputs:
+                put(f"{name}:{port.index}" if port.index else name, port)
+            return
+        ports = iter(op.outputs)
+        for group, count in groups:
+            for i in range(count):
+                put(f"{name}:{group}:{i}", next(ports))
 
-    def _read_attributes(
-        self, node: str, spans: list[Span]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        attrs: dict[str, Any] = {}
-        facts: dict[str, Any] = {}
-        for span in spans:
-            key, value, fact = read_entry(self.file, span, node)
-            attrs[key] = value
-            if fact:
-                facts[key] = dict(fact)
-        return attrs, facts
+    @cached_property
+    def _groups_read(self) -> dict[str, Groups]:
+        """The outputs of each node, as far as other nodes read them."""
+        used: dict[str, dict[str, int]] = {}
+        for node in self._nodes:
+            for text in node.get("input", ()):
+                name, output, index = parse_reference(text)
+                counts = used.setdefault(name, {})
+                counts[output] = max(counts.get(output, 0), index + 1)
+        return {
+            name: [(output or "output", count) for output, count in counts.items()]
+            for name, counts in used.items()
+        }
 
-    def _connect(self, node: Mapping[str, Any]) -> None:
-        op = self.ops[node["name"]]
-        data = [text for text in node.get("input", ()) if not text.startswith("^")]
+    def _known_value(self, text: str) -> OutputPort | None:
+        """The value that a node reads; None for that of a later node."""
+        found = self._values.get(text)
+        if found is None:
+            name = text.partition(":")[0]
+            if name in self.ops or name in self.parameters:
+                return self.value(text, "a node")
+        return found
+
+    def _has_usual_inputs(self, inputs: list[str]) -> bool:
+        """Whether a node without control edges spells its inputs as they would be."""
+        return all(map(self._values.__contains__, inputs))
+
+    def _connect(self, op: Op, inputs: list[str]) -> None:
+        """Connect an op to the values of later nodes."""
+        data = [text for text in inputs if text[:1] != "^"]
         for i, text in enumerate(data):
             if op.inputs[i] is None:
                 op.input_ports[i].connect(self.value(text, f"{op.name!r}"))
 
-    def _add_control(self, node: Mapping[str, Any]) -> None:
-        op = self.ops[node["name"]]
-        inputs = node.get("input", [])
+    def _add_control(self, op: Op, inputs: list[str]) -> None:
+        """Add control edges; record inputs that are spelled in another way."""
         for text in inputs:
-            if text.startswith("^") and text[1:] not in self.parameters:
+            if text[:1] == "^" and text[1:] not in self.parameters:
                 first = self._op(text[1:], f"{op.name!r}")
                 if not op.feedback and first not in op.control_inputs:
                     self.graph.control(first, op)

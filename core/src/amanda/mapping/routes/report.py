@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
+from amanda.argument_checks import without_checks
 from amanda.graph import held_attributes
 from amanda.mapping.routes.route import Gap
 from amanda.mapping.side import Side
@@ -31,6 +32,8 @@ __all__ = [
     "op_location",
     "trace_rules",
 ]
+
+_held_attributes = without_checks(held_attributes)
 
 TRACING: ContextVar[bool] = ContextVar("amanda_trace_rules", default=False)
 
@@ -262,12 +265,12 @@ def _find_attributes(graph: Graph) -> Iterator[tuple[Op, str, str]]:
     functions = [each for each in graph.graphs(deferred=False) if each.owner is graph]
     for op in (graph, *functions, *graph.walk(deferred=False)):
         if op.has_attrs or op.side_record is not None:
-            for where, attrs in held_attributes(op):
+            for where, attrs in _held_attributes(op):
                 for key in attrs:
                     if ":" not in key:
                         yield op, where, key
         for body in op.bodies.values():
-            for where, attrs in held_attributes(body):
+            for where, attrs in _held_attributes(body):
                 yield from ((op, where, key) for key in attrs if ":" not in key)
 
 

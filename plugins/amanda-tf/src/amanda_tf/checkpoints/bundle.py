@@ -204,16 +204,19 @@ class _ArrayReader:
 
     def __init__(self, part: _Part, dtype: DType, shape: tuple[int, ...]) -> None:
         self.part = part
-        self.tensor = Tensor.from_file(part.file, dtype, shape, part.offset)
-        self._is_checked = False
+        self.dtype, self.shape = dtype, shape
+        self._tensor: Tensor | None = None
 
     def __call__(self) -> Tensor:
-        if not self._is_checked:
+        if self._tensor is None:
             part = self.part
-            what = repr(part.key)
-            expect_crc([part.view()], part.crc, what, part.file.path, part.offset)
-            self._is_checked = True
-        return self.tensor
+            view, what = [part.view()], repr(part.key)
+            expect_crc(view, part.crc, what, part.file.path, part.offset)
+            part.file.release(part.size)
+            self._tensor = Tensor.from_file(
+                part.file, self.dtype, self.shape, part.offset
+            )
+        return self._tensor
 
 
 def _read_strings(part: _Part, shape: tuple[int, ...]) -> Tensor:

@@ -39,7 +39,7 @@ from amanda_tf.mapping.control.loop_types import LOOPS, variable_type, wider_loo
 from amanda_tf.mapping.control.structured_control_flow import structure_control_flow
 from amanda_tf.mapping.placeholders import placeholders_to_parameters
 from amanda_tf.mapping.tables.table_content import note_table_contents
-from amanda_tf.mapping.unused_ops import needed_ops, remove_unused
+from amanda_tf.mapping.unused_ops import remove_unused, unused_ops
 from amanda_tf.mapping.variables.reference_variables import use_resource_variables
 from amanda_tf.mapping.variables.resources import TABLES, resolve_resources
 from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS
@@ -93,12 +93,12 @@ class TensorFlowSide(PlainSide):
 
     def prepare(self, graph: Graph) -> Graph:
         """A copy to be read, with parameters and results."""
-        copy = graph.clone(functions=names_of_possible_calls(graph))
+        copy = copy_of_needed(graph)
         if GRAPH_RECORDS.key not in copy.attrs:  # of a text form, say
             dictionary: Any = namespace(self.name, assume=True)
             cast_attributes(copy, dictionary)
         forget_files(copy)
-        has_entries = bool(copy.entries)
+        has_entries = bool(graph.entries)
         if copy.results:  # those of one signature, or of the caller's choice
             for name in list(copy.entries):
                 copy.remove_entry(name)
@@ -134,12 +134,18 @@ class TensorFlowSide(PlainSide):
         add_derived_attributes(graph, dictionary)
 
 
-def names_of_possible_calls(graph: Graph) -> set[str] | None:
-    """The functions that the results may need; None, which is all, with tables, whose
-    initializers no result needs, and without results."""
+def copy_of_needed(graph: Graph) -> Graph:
+    """A copy with the ops and functions that the results may need.
+
+    It has all of them with tables, whose initializers no result needs, and without
+    results.
+    """
     if not graph.results or any(op.type in TABLES for op in graph):
-        return None
-    return names_of_needed(needed_ops(graph), graph.functions)
+        return graph.clone()
+    unused = set(unused_ops(graph, entries=False))
+    needed = {op for op in graph if op not in unused}
+    names = names_of_needed(needed, graph.functions)
+    return graph.clone(functions=names, ops=needed)
 
 
 def expect_tensors(graph: Graph, name: str) -> None:

@@ -10,18 +10,12 @@ from amanda_tf.notes import CONTROL_OUTPUT
 _CYCLIC = ("Merge", "RefMerge", "NextIteration", "RefNextIteration")
 """Ops whose inputs may be cycles."""
 
-__all__ = ["is_control_output", "needed_ops", "remove_unused"]
+__all__ = ["is_control_output", "remove_unused", "unused_ops"]
 
 
 def remove_unused(graph: Graph) -> None:
     """Remove ops that no result and no control output needs, by a value or by order."""
-    needed = needed_ops(graph)
-    unused = [
-        op
-        for op in graph
-        if op not in needed
-        and (op.type not in PLACEHOLDERS or op.inputs or is_left_by_lowering(op))
-    ]
+    unused = unused_ops(graph)
     for op in unused:
         if op.feedback or op.type in _CYCLIC:
             for port in op.input_ports:
@@ -30,12 +24,20 @@ def remove_unused(graph: Graph) -> None:
         graph.remove(op)
 
 
-def needed_ops(graph: Graph) -> set[Op]:
-    """The ops that results and control outputs need, by a value or by order."""
+def unused_ops(graph: Graph, *, entries: bool = True) -> list[Op]:
+    """The ops that no result, no control output and, with `entries`, no entry needs, by
+    a value or by order; without placeholders, which are inputs of the graph."""
     sides = (side for entry in graph.entries.values() for side in entry)
-    named = (value for side in sides for value in side.values())
+    named = (value for side in sides for value in side.values() if entries)
     values = [v for v in (*graph.results, *named) if v is not None]
-    return _with_order(graph, values, [op for op in graph if is_control_output(op)])
+    outputs = [op for op in graph if is_control_output(op)]
+    needed = _with_order(graph, values, outputs)
+    return [
+        op
+        for op in graph
+        if op not in needed
+        and (op.type not in PLACEHOLDERS or op.inputs or is_left_by_lowering(op))
+    ]
 
 
 def is_control_output(op: Op) -> bool:

@@ -55,10 +55,11 @@ def expand_functions_in_place(copy: Graph) -> None:
                 waiting += body.walk()
 
     def callee(op: Op) -> Graph | None:
-        named = op.attrs.get("f") if op.type in _CALLS else FunctionRef(op.type or "")
-        if not isinstance(named, FunctionRef) or op.own_namespace is not None:
-            return None
-        return library.get(named.name)
+        name = op.type
+        if name in _CALLS:
+            named = op.attrs.get("f")
+            name = named.name if isinstance(named, FunctionRef) else None
+        return None if op.own_namespace is not None else library.get(name or "")
 
     inline_functions_in_place(copy, callee, _specialize)
 
@@ -142,6 +143,8 @@ def _functions_named_by(op: Op, library: Mapping[str, Graph]) -> list[Graph]:
 def _names_of_functions(op: Op, library: Mapping[str, Graph]) -> list[str]:
     names = [op.type or ""]
     for value in op.attrs.values() if op.has_attrs else ():
-        items = value if isinstance(value, list) else [value]
-        names += [item.name for item in items if isinstance(item, FunctionRef)]
+        if value.__class__ is FunctionRef:
+            names.append(value.name)
+        elif value.__class__ is list:
+            names += [item.name for item in value if item.__class__ is FunctionRef]
     return [name for name in names if name in library]
