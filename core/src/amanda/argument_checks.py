@@ -19,7 +19,7 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from itertools import islice
 from numbers import Integral, Real
@@ -228,7 +228,7 @@ class _Signature:
         function = inspect.unwrap(function)
         self.function, self.who = function, who
         self._skip, self._late = skip, late
-        self._hints: dict[str, Any] | None = None
+        self._hints: dict[str, Any] = {}
         self._rest: _Kind | None = None
         code = function.__code__
         count = code.co_argcount
@@ -300,10 +300,16 @@ class _Signature:
 
     def annotation(self, name: str) -> Any:
         """The annotation of a parameter; Any if there is none."""
-        if self._hints is None:
+        if name not in self._hints:
+            text = self.function.__annotations__.get(name, Any)
+
+            def holder() -> None:
+                """A function with this annotation only; each takes its time."""
+
+            holder.__annotations__ = {name: text}
             names = _Names(self.function.__globals__, self._late)
-            self._hints = get_type_hints(self.function, {}, names)
-        return self._hints.get(name, Any)
+            self._hints.update(get_type_hints(holder, {}, names))
+        return self._hints[name]
 
     def default(self, name: str) -> Any:
         found = inspect.signature(self.function).parameters[name].default
@@ -328,13 +334,23 @@ class _Names(dict[str, Any]):
         if hasattr(builtins, name):
             raise KeyError(name)
         package = self.get("__name__", "").rpartition(".")[0]
-        ours = [n for n in list(sys.modules) if n.startswith("amanda")]
-        near = [n for n in ours if n.startswith(package)]
-        for home in (*self._late, *near, "collections.abc", *ours):
-            module = import_module(home)
-            if name in vars(module):
-                return vars(module)[name]
-        return Any
+        try:
+            return _find_name(name, package, *self._late)
+        except LookupError:
+            return Any
+
+
+@cache
+def _find_name(name: str, package: str, *late: str) -> Any:
+    """What a name is in these modules, near the package, or elsewhere in Amanda;
+    LookupError where no module has it yet."""
+    ours = [n for n in list(sys.modules) if n.startswith("amanda")]
+    near = [n for n in ours if n.startswith(package)]
+    for home in (*late, *near, "collections.abc", *ours):
+        module = import_module(home)
+        if name in vars(module):
+            return vars(module)[name]
+    raise LookupError(name)
 
 
 class _Kind(set[type]):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -35,9 +35,9 @@ __all__ = [
     "definition_steps",
     "definition_text",
     "encode_data_file",
-    "find_op_history",
-    "list_ops",
+    "op_places",
     "parse_header",
+    "parse_op",
 ]
 
 FORMAT: Final = 1
@@ -45,6 +45,7 @@ GONE: Final = "gone"
 
 _DOCUMENTED: Final = ("in", "attr", "out")
 _NEXT = re.compile(rb"\n(?! )")
+_NAME = re.compile(rb"^[^ \n][^\n]*", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -125,25 +126,14 @@ def parse_header(data: bytes, file: str) -> DictionaryHeader:
         ) from error
 
 
-def find_op_history(data: bytes, name: str) -> OpHistory | None:
-    """Find one op in a data file, without parsing the others."""
-    start = data.find(f"\n{name}\n".encode())
-    if start < 0 or not name or name[0] in " {":
-        return None
-    return _parse_op(data, start + 1)
+def op_places(data: bytes) -> dict[str, int]:
+    """The offset of the first line of each op, by name."""
+    start = data.find(b"\n") + 1  # behind the header
+    return {found[0].decode(): found.start() for found in _NAME.finditer(data, start)}
 
 
-def list_ops(data: bytes) -> Iterator[tuple[str, int]]:
-    """Each op with the offset of its first line."""
-    at = data.find(b"\n\n") + 2
-    while at < len(data):
-        end = data.index(b"\n", at)
-        yield data[at:end].decode(), at
-        found = _NEXT.search(data, end)
-        at = found.end() if found else len(data)
-
-
-def _parse_op(data: bytes, at: int) -> OpHistory:
+def parse_op(data: bytes, at: int) -> OpHistory:
+    """The op whose first line is at an offset."""
     found = _NEXT.search(data, data.index(b"\n", at))
     end = found.start() if found else len(data)
     name, *lines = data[at:end].decode().split("\n")

@@ -103,7 +103,7 @@ class DictionaryHistory:
         self.path = path
         self._read = read
         self.sibling = sibling
-        self._records: dict[str, OpRecord | None] = {}
+        self._records: dict[str, OpRecord] = {}
         self._opened: dict[str, Dictionary] = {}
 
     @classmethod
@@ -137,7 +137,7 @@ class DictionaryHistory:
 
     def clear_cache(self) -> None:
         """Read the file again on the next use."""
-        for name in ("_data", "header", "order", "names"):
+        for name in ("_data", "header", "order", "names", "_places"):
             self.__dict__.pop(name, None)
         self._records.clear()
         self._opened.clear()
@@ -155,7 +155,12 @@ class DictionaryHistory:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The ops of all versions, sorted."""
-        return tuple(name for name, _ in datafile.list_ops(self._data))
+        return tuple(self._places)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Where the data file has each op."""
+        return datafile.op_places(self._data)
 
     def versions(self) -> tuple[str, ...]:
         """All versions, oldest first."""
@@ -184,10 +189,11 @@ class DictionaryHistory:
         try:
             return self._records[op_type]
         except KeyError:
-            found = datafile.find_op_history(self._data, op_type)
-            record = None if found is None else OpRecord(self, found)
-            if record is not None or len(self._records) < 1 << 16:
-                self._records[op_type] = record
+            at = self._places.get(op_type)
+            if at is None:
+                return None
+            record = OpRecord(self, datafile.parse_op(self._data, at))
+            self._records[op_type] = record
             return record
 
     def __repr__(self) -> str:

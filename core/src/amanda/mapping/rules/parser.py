@@ -32,6 +32,7 @@ from amanda.mapping.rules.terms import (
     Negation,
     OpTerm,
     Question,
+    SourceLocation,
     TermPart,
     Var,
 )
@@ -114,6 +115,8 @@ def parse_guard(text: str, lenses: Collection[str], file: str, line: int) -> Gua
 
 def parse_head(text: str, file: str, line: int = 1) -> OpTerm:
     """Parse an op type with versions, without parentheses: `Gemm[7:]`."""
+    if NAME.fullmatch(text):
+        return OpTerm(text, None, None, (), {}, SourceLocation(file, line, 1))
     parser = _parser_for(text, (), file, line)
     token = parser.take()
     if token.kind != "name":

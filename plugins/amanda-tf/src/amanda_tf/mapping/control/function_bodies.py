@@ -46,7 +46,12 @@ def expand_functions_in_place(copy: Graph) -> None:
         if name not in needed:
             copy.remove_function(name)
     library = dict(copy.functions)
-    expect_bounded_calls(copy, lambda op: _functions_named_by(op, library))
+    named = {
+        op: [library[name] for name in names]
+        for op in copy.walk()
+        if (names := _names_of_functions(op, library))
+    }
+    expect_bounded_calls(copy, named.get)
     for part in (*library.values(), copy):
         waiting = list(part.walk())
         while waiting:
@@ -135,12 +140,8 @@ def _references(key: str, named: Any) -> list[tuple[str, FunctionRef]]:
     return []
 
 
-def _functions_named_by(op: Op, library: Mapping[str, Graph]) -> list[Graph]:
-    """The functions that an op calls or has as bodies, as often as it names them."""
-    return [library[name] for name in _names_of_functions(op, library)]
-
-
 def _names_of_functions(op: Op, library: Mapping[str, Graph]) -> list[str]:
+    """The functions that an op calls or has as bodies, as often as it names them."""
     names = [op.type or ""]
     for value in op.attrs.values() if op.has_attrs else ():
         if value.__class__ is FunctionRef:
