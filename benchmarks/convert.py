@@ -5,8 +5,10 @@
 TF2ONNX_PYTHON is the Python of an environment with tf2onnx and TensorFlow, which do not
 share one with newer packages; without it only Amanda is measured. FOLDER keeps the
 SavedModels and results. `command` is the command of each tool with its defaults, `in
-process` the same from Python, without imports and start. `memory` is how much the peak
-of memory grows after the imports, relative to the weights. Prints the numbers of nodes
+process` the first conversion from Python after all modules were imported: tf2onnx
+imports its rules with the package, Amanda those of a mapping when it is first used.
+`memory` is how much the peak of memory grows after the imports, relative to the
+weights. Prints the numbers of nodes
 and the largest difference of the results in onnxruntime from TensorFlow's. Exits with 1
 where that of Amanda is above 1e-4.
 """
@@ -32,8 +34,11 @@ def peak():
 before = peak()
 """
 AMANDA = """
-import sys, time, amanda
-import amanda_tf.format, amanda_tf.mapping, amanda_onnx.format, amanda_onnx.mapping
+import importlib, pkgutil, sys, time, amanda
+for name in ("amanda_std", "amanda_tf", "amanda_onnx"):
+    package = importlib.import_module(name)
+    for module in pkgutil.walk_packages(package.__path__, name + "."):
+        importlib.import_module(module.name)
 @PEAK@
 start = time.perf_counter()
 graph, passes = amanda.load(sys.argv[1]), ["optimize_for_inference"]

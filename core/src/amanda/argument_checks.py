@@ -264,6 +264,11 @@ class _Signature:
 
     def iterate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
         """What a generator function yields."""
+        if len(args) == self._skip and not kwargs:  # nothing that may be wrong
+            return self.function(*args)  # type: ignore[no-any-return]
+        return self._iterate(args, kwargs)
+
+    def _iterate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
         try:
             yield from self.function(*args, **kwargs)
         except _CONFUSIONS as error:

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from amanda.errors import FormatError
 from amanda.formatkit.message_writer import MessageWriter
@@ -81,6 +81,9 @@ class FieldCodec(NamedTuple):
     packed_tag: bytes  # before a packed list
 
 
+_TextField: TypeAlias = "tuple[str, bool, bool, Callable[..., Any] | None]"
+
+
 class ProtoSchema:
     """The messages and enums of a `.proto` file, and readers and writers for them.
 
@@ -132,16 +135,20 @@ class ProtoSchema:
         return found
 
     @cached_property
-    def _usual(self) -> dict[str, dict[int, FieldCodec]]:
-        """Fields of strings, bytes and messages by their tag, where it is one byte."""
+    def _usual(self) -> dict[str, dict[int, _TextField]]:
+        """The strings, bytes and messages of each message by their tag, where it is one
+        byte: name, repeated, whether a message, and what reads it if not a span."""
         return {
             name: {
-                codec.tag[0]: codec
+                codec.tag[0]: (
+                    codec.name, codec.repeated, codec.is_message,
+                    None if codec.decode is MESSAGE.decode else codec.decode,
+                )
                 for codec in codecs.values()
                 if codec.wire == BYTES and len(codec.tag) == 1
             }
             for name, codecs in self.codecs.items()
-        }
+        }  # fmt: skip
 
     @cached_property
     def _by_name(self) -> dict[str, dict[str, FieldCodec]]:
@@ -180,39 +187,53 @@ class ProtoSchema:
         Numbers and strings are values. Messages and bytes, which may be large, are
         spans: (start, stop) in `data`, which itself begins at `base` of the file.
         """
-        codecs, usual = self.codecs[message], self._usual[message]
+        usual = self._usual[message]
         found: dict[str, Any] = {}
         unknown: list[bytes] = []
         stop = len(data) if stop is None else stop
         while pos < stop:
-            place = pos
-            codec = usual.get(data[pos])
-            if codec is not None and pos + 1 < stop:  # the common case, inlined
-                wire, size, start = BYTES, data[pos + 1], pos + 2
+            field = usual.get(data[pos])
+            if field is not None and pos + 1 < stop:  # the common case, inlined
+                name, repeated, is_message, decode = field
+                size, start = data[pos + 1], pos + 2
                 if size > 127:
                     size, start = decode_varint(data, pos + 1, stop, base)
-                pos = start + size
-            if codec is None or pos > stop or pos == place:
-                number, wire, start, pos = next(iter_fields(data, place, stop, base))
-                codec = codecs.get(number)
-            if codec is None:
-                unknown.append(bytes(data[place:pos]))
-            elif wire != codec.wire:
-                numbers = read_packed(message, codec, wire, data, (start, pos), base)
-                found.setdefault(codec.name, []).extend(numbers)
-            elif codec.repeated:
-                value = codec.decode(data, start, pos, base)
-                if codec.name in found:
-                    found[codec.name].append(value)
-                else:
-                    found[codec.name] = [value]
-            elif codec.is_message and codec.name in found:
-                raise_at(f"two of the field {codec.name} in a {message}", base + start)
-            else:
-                found[codec.name] = codec.decode(data, start, pos, base)
+                end = start + size
+                if end <= stop and not (is_message and not repeated and name in found):
+                    value = decode(data, start, end, base) if decode else (start, end)
+                    if not repeated:
+                        found[name] = value
+                    elif name in found:
+                        found[name].append(value)
+                    else:
+                        found[name] = [value]
+                    pos = end
+                    continue
+            pos = self._read_field(message, data, pos, stop, base, found, unknown)
         if unknown:
             found[UNKNOWN_FIELDS] = b"".join(unknown)
         return found
+
+    def _read_field(
+        self, message: str, data: Buffer, pos: int, stop: int, base: int,
+        found: dict[str, Any], unknown: list[bytes],
+    ) -> int:  # fmt: skip
+        """Add the field at a position to those found; the position after it."""
+        number, wire, start, end = next(iter_fields(data, pos, stop, base))
+        codec = self.codecs[message].get(number)
+        if codec is None:
+            unknown.append(bytes(data[pos:end]))
+        elif wire != codec.wire:
+            numbers = read_packed(message, codec, wire, data, (start, end), base)
+            found.setdefault(codec.name, []).extend(numbers)
+        elif codec.repeated:
+            value = codec.decode(data, start, end, base)
+            found.setdefault(codec.name, []).append(value)
+        elif codec.is_message and codec.name in found:
+            raise_at(f"two of the field {codec.name} in a {message}", base + start)
+        else:
+            found[codec.name] = codec.decode(data, start, end, base)
+        return end
 
     def raw_fields(
         self, message: str, data: Buffer, span: Span, *, without: Collection[str]

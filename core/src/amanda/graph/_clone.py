@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amanda.errors import ForeignPortError, GraphError
+from amanda.graph import _order
 from amanda.graph._bulk import bulk
 from amanda.graph._change import fresh_name
 from amanda.graph._op import Op
@@ -275,8 +276,6 @@ def _copy_of(memo: Memo, op: Op) -> Op:
 
 
 def _append(graph: Graph, op: Op, name: str | None) -> None:
-    from amanda.graph import _order
-
     for value in op._inputs:
         if value is not None:
             attach(value, op)

@@ -299,7 +299,8 @@ class Contents(Op):
         while stack:
             for op in stack[-1]:
                 yield op
-                if op.side_record is not None or op.is_graph:
+                more = op.side_record
+                if op.is_graph or (more is not None and more.bodies):
                     inner = op._inner_graphs()
                     stack.extend(iter(graph) for graph in reversed(inner))
                     if inner:

@@ -13,6 +13,8 @@ from amanda_std.hub.effect_order import is_pure
 MAX_SHARED_BYTES = 1 << 12
 """Constants up to this size are compared by content; larger ones by identity."""
 
+_PLAIN = (bool, int, str)
+
 
 def common_subexpression_key(op: Op) -> Any:
     """A key that is equal for ops that compute the same; None for ops that may not
@@ -45,6 +47,8 @@ def _constant_key(tensor: Tensor) -> Any:
 
 def _exact_key(value: Any) -> Any:
     """A key in which 1, 1.0 and True differ, and 0.0 and -0.0."""
+    if value.__class__ in _PLAIN:
+        return value.__class__, value
     if isinstance(value, Sym):
         return repr(value.key)
     parts: list[bytes] = []
