@@ -99,3 +99,31 @@ def test_convolutions_that_keep_the_size(padding, dilations, batch):
         amanda.run(graph, [x], backend=b)[0] for b in ("onnxruntime", "numpy")
     )
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def ml_model(op, value_type, **attrs):
+    """A model of one op of ai.onnx.ml, with one input."""
+    node = helper.make_node(op, ["x"], ["y"], domain="ai.onnx.ml", **attrs)
+    ends = [helper.make_value_info("x", value_type)], [onnx.ValueInfoProto(name="y")]
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+    graph = helper.make_graph([node], "g", *ends)
+    return amanda.load(helper.make_model(graph, opset_imports=opsets, ir_version=9))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_nan_is_no_category(backend):
+    if backend == "jax":
+        pytest.importorskip("amanda_jax", reason="amanda-jax is not installed")
+    floats = helper.make_tensor_type_proto(TensorProto.FLOAT, [3])
+    graph = ml_model("OneHotEncoder", floats, cats_int64s=[0, 1])
+    x = np.array([NAN, 0, 1], "float32")
+    (found,) = amanda.run(graph, [x], backend=backend).values()
+    np.testing.assert_array_equal(found, [[0, 0], [1, 0], [0, 1]])
+
+
+def test_numbers_in_maps_have_the_declared_dtype():
+    scalar = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+    floats = helper.make_map_type_proto(TensorProto.STRING, scalar)
+    graph = ml_model("DictVectorizer", floats, string_vocabulary=["b", "a"])
+    (found,) = amanda.run(graph, [{"a": 1.5, "b": NAN}], backend="numpy").values()
+    np.testing.assert_array_equal(found, np.array([[NAN, 1.5]], "f"), strict=True)

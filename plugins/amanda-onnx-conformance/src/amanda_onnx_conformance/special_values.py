@@ -1,11 +1,12 @@
-"""Cases with special values or shapes, for every op of ONNX's backend test suite.
+"""Cases with special values or shapes, for every op of ONNX.
 
 Values: NaN, infinities, signed zeros, denormal and largest numbers. Shapes: empty ones
 and scalars.
 
-A case is a model of the suite whose float inputs have special values, or whose inputs
-have other shapes. Inputs that decide shapes stay as they are. There are no expected
-outputs: whoever runs a case compares with other runtimes.
+A case is a model of ONNX's backend test suite, or of `special_models`, whose float
+inputs have special values, or whose inputs have other shapes. Inputs that decide shapes
+stay as they are. There are no expected outputs: whoever runs a case compares with other
+runtimes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ml_dtypes import finfo
 
 from amanda_onnx_conformance.cases import cases, data_sets, to_array
 from amanda_onnx_conformance.second_data import shape_inputs, without_shapes
+from amanda_onnx_conformance.special_models import added_models
 
 __all__ = ["KINDS_OF_VALUES", "SpecialCase", "special_cases"]
 
@@ -38,18 +40,24 @@ _FIXED: Final = frozenset({
     ("QuantizeLinear", 1), ("DequantizeLinear", 1),
     ("QLinearConv", 1), ("QLinearConv", 4), ("QLinearConv", 6),
     ("QLinearMatMul", 1), ("QLinearMatMul", 4), ("QLinearMatMul", 6),
+    # results of other values are random, or have no definition
+    ("Bernoulli", 0), ("Multinomial", 0), ("MaxRoiPool", 1),
 })  # fmt: skip
 """Float inputs that stay as they are, beside `SHAPE_INPUTS`."""
 
 
 class SpecialCase(NamedTuple):
-    """A model with feeds. `values`: which special values or shapes it has."""
+    """A model with feeds. `values`: which special values or shapes it has.
+
+    `reference`: a model with the same results, for an op that no runtime has.
+    """
 
     name: str
     op_type: str
     values: str
     model: Any
     feeds: Feeds
+    reference: Any = None
 
 
 # -- values ------------------------------------------------------------------------
@@ -97,7 +105,10 @@ elements to begin with, which is another for each input."""
 
 
 def _map_values(value: Any, function: Callable[[Array], Array]) -> Any:
-    """A value with its float arrays replaced, also those in a sequence."""
+    """A value with its float arrays replaced, also those in a sequence or a map."""
+    if isinstance(value, dict):
+        numbers = function(np.array(list(value.values()), "float32"))
+        return dict(zip(value, numbers.tolist(), strict=True))
     if isinstance(value, list | tuple):
         return [_map_values(item, function) for item in value]
     if isinstance(value, np.ndarray | np.generic) and value.dtype.name in _FLOATS:
@@ -177,23 +188,32 @@ def special_cases(
     other shapes; those that none accepts are left out. `is_wanted`: whether cases are
     made of a model, by its name.
     """
-    for name, op_type, model, feeds in _models(per_op):
-        if not is_wanted(name):
-            continue
-        fixed = _shape_deciders(model)
-        for values in KINDS_OF_VALUES:
-            found = _with_values(feeds, fixed, values)
-            if found is not None:
-                yield SpecialCase(name, op_type, values, model, found)
-        for values, shaped in _SHAPES.items():
-            for other in shaped(feeds, fixed):
-                changed = _with_shapes(model, other)
-                if is_valid(changed, other):
-                    yield SpecialCase(name, op_type, values, changed, other)
-                    break
+    added = (SpecialCase(values="unchanged", **row._asdict()) for row in added_models())
+    for case in (*_suite_models(per_op), *added):
+        if is_wanted(case.name):
+            yield from _variants(case, is_valid)
 
 
-def _models(per_op: int) -> Iterator[tuple[str, str, Any, Feeds]]:
+def _variants(
+    case: SpecialCase, is_valid: Callable[[Any, Feeds], bool]
+) -> Iterator[SpecialCase]:
+    """The cases of one model; itself only where it is none of the suite."""
+    feeds, fixed = case.feeds, _shape_deciders(case.model)
+    if case.values:
+        yield case
+    for values in KINDS_OF_VALUES:
+        found = _with_values(feeds, fixed, values)
+        if found is not None:
+            yield case._replace(values=values, feeds=found)
+    for values, shaped in _SHAPES.items():
+        for other in shaped(feeds, fixed):
+            changed = _with_shapes(case.model, other)
+            if is_valid(case.reference or changed, other):
+                yield case._replace(values=values, model=changed, feeds=other)
+                break
+
+
+def _suite_models(per_op: int) -> Iterator[SpecialCase]:
     """Models of the suite with one op, as unlike as possible, with their inputs."""
     by_op: dict[str, dict[Any, tuple[Any, Any]]] = defaultdict(dict)
     for _, case in cases(["node"]):
@@ -209,7 +229,8 @@ def _models(per_op: int) -> Iterator[tuple[str, str, Any, Feeds]]:
             values = [_as_array(v) for v in next(iter(data_sets(case)))[0]]
             names = [info.name for info in case.model.graph.input]
             feeds = dict(zip(names, values, strict=False))
-            yield case.name, node.op_type, _with_shapes(case.model, feeds), feeds
+            model = _with_shapes(case.model, feeds)
+            yield SpecialCase(case.name, node.op_type, "", model, feeds)
 
 
 def _is_training_dropout(node: Any) -> bool:

@@ -206,7 +206,7 @@ def _feed_converter(type_: Type | None) -> Callable[[Any], Any]:
             return (
                 _array_of_list(feed, wanted, texts)
                 if is_tensor
-                else _container_of_arrays(feed)
+                else _container_of_arrays(feed, type_)
             )
         if hasattr(feed, "__dlpack__") and not isinstance(feed, np.generic):
             return np.from_dlpack(feed)
@@ -226,14 +226,22 @@ def _array_of_list(feed: Any, wanted: Any, texts: bool) -> Any:
     return _string_feed(np.asarray(feed, object)) if texts else np.asarray(feed, wanted)
 
 
-def _container_of_arrays(feed: Any) -> Any:
-    """A feed of a container input, with arrays as its items."""
+def _container_of_arrays(feed: Any, type_: Type | None) -> Any:
+    """A feed of a container input, with arrays as its items.
+
+    Numbers that are no arrays have the dtype of their type."""
     import numpy as np
 
+    from amanda.types import MapType, SequenceType
+
     if isinstance(feed, dict):
-        return {key: _container_of_arrays(each) for key, each in feed.items()}
+        item = type_.value if isinstance(type_, MapType) else None
+        return {key: _container_of_arrays(each, item) for key, each in feed.items()}
     if isinstance(feed, list | tuple):
-        return type(feed)([_container_of_arrays(each) for each in feed])
+        item = type_.element if isinstance(type_, SequenceType) else None
+        return type(feed)([_container_of_arrays(each, item) for each in feed])
+    if isinstance(feed, int | float) and not isinstance(feed, np.generic):
+        return _feed_converter(type_)(feed)
     return None if feed is None else _string_feed(np.asarray(feed))
 
 

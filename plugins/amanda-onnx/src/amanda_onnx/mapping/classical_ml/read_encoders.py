@@ -154,14 +154,19 @@ def _entries(floats: Any, int64s: Any, strings: Any, tensor: Any) -> Any:
 
 def read_one_hot_encoder(x: Any, *, cats_int64s: Any = None, cats_strings: Any = None,
                          zeros: int = 1) -> Any:  # fmt: skip
-    """With zeros=0, a value that is no category is an error."""
+    """NaN is no category; with zeros=0, a value that is none is an error."""
+    is_number = None
     if cats_int64s:
         categories: Any = np.asarray(cats_int64s, "int64")
+        if x.dtype.kind == "float":
+            is_number = ops.expand_dims(ops.equal(x, x), (-1,))
         x = x if str(x.dtype) == "int64" else ops.astype(x, dtype="int64")
     else:
         expect(cats_strings, "OneHotEncoder needs categories")
         categories = string_tensor(cats_strings)
     matches = ops.equal(ops.expand_dims(x, (-1,)), categories)
+    if is_number is not None:  # what NaN is as an integer depends on the backend
+        matches = ops.logical_and(matches, is_number)
     if not zeros:
         known = ops.all(ops.any(matches, (-1,)))
         known = ops.find("assert")(known, message="OneHotEncoder: not a category")

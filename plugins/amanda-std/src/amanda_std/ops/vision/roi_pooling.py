@@ -121,8 +121,11 @@ def _bin_samples(
 def roi_pool(
     x: Real, rois: Other, batch: Index, *, size: tuple[int, int], scale: float = 1.0
 ) -> Real:
-    """ROI max pooling: maximum of each bin of regions (x1, y1, x2, y2) of NCHW data"""
-    y = gather(x, batch, 0)
+    """ROI max pooling: maximum of each bin of regions (x1, y1, x2, y2) of NCHW data
+
+    NaN is not the maximum, as in max_pool."""
+    least = np.asarray(extreme_identity(dtype_of(x).numpy, True), dtype_of(x).numpy)
+    y = gather(where(equal(x, x), x, least), batch, 0)
     for i in (0, 1):
         low, high = (
             floor(gather(rois, np.asarray(j), 1) * scale + 0.5) for j in (1 - i, 3 - i)
@@ -232,5 +235,9 @@ def _() -> Samples:
             y[r, c, i, j] = max(seen, default=0.0)
         attrs = {"size": (2, 3), "scale": 0.8}
         yield Sample((x, rois, batch), y.astype(dtype), attrs)
+    x = array([[[[1, 3], [math.nan, 2]]]], "float32")
+    whole = array([[0, 0, 1, 1]], "float32"), array([0], "int64")
+    y = array([[[[1, 3]]]], "float32")
+    yield Sample((x, *whole), y, {"size": (1, 2)}, smooth=False)
     empty = np.zeros((0, 4), "float32"), np.zeros(0, "int64")
-    yield Sample((x, *empty), np.zeros((0, 2, 1, 1), "float32"), {"size": (1, 1)})
+    yield Sample((x, *empty), np.zeros((0, 1, 1, 1), "float32"), {"size": (1, 1)})
