@@ -76,6 +76,8 @@ def test_json(call: Call, model: Path) -> None:
             "by_type": {"If": 1, "MatMul": 1, "Neg": 1, "Relu": 1, "constant": 1},
         },
         "weights": {"count": 1, "bytes": 32},
+        "modules": 0,
+        "variables": [],
     }
 
 

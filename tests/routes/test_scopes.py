@@ -106,7 +106,8 @@ def test_the_page_of_an_op_has_its_module(tmp_path):
     from amanda.cli.output.op_page import op_text
 
     hub = amanda.convert(program(), "amanda/std/1")
-    lines = [each for each in op_text(hub["gelu"]) if isinstance(each, str)]
+    page = op_text(hub["gelu"], ScopeTable.of(hub))
+    lines = [each for each in page if isinstance(each, str)]
     assert "module     act" in lines
     assert "class      torch.nn.modules.GELU" in lines
     assert 'line       File "net.py", line 7, in act\n    z' in lines

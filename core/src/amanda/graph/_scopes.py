@@ -43,17 +43,20 @@ class ScopeTable:
 
     >>> table = ScopeTable()
     >>> table.add("relu", "aten.relu.default", ("", "act"), ("Net", "ReLU"), "net.py:3")
-    >>> ScopeTable(table.as_attribute()).get("relu").modules
+    >>> table.get("relu").modules
     ('', 'act')
+    >>> table.get("relu") == ScopeTable(table.as_attribute()).get("relu")
+    True
     """
 
     def __init__(self, attribute: object = None) -> None:
         self._ops: dict[str, tuple[str, int, int]] = {}
         self._stacks: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
         self._lines: dict[str, int] = {}
+        self._by_index: tuple[list[Any], list[str]] | None = None
+        """Stacks and lines in order; None after a change."""
         if isinstance(attribute, Mapping):
             self._read(attribute)
-        self._by_index = list(self._stacks), list(self._lines)
 
     @classmethod
     def of(cls, graph: Graph) -> ScopeTable | None:
@@ -87,6 +90,7 @@ class ScopeTable:
             stack = self._stacks.setdefault((modules, classes), len(self._stacks))
             place = self._lines.setdefault(line[:MAX_LINE], len(self._lines))
             self._ops[op] = (type, stack, place)
+            self._by_index = None
 
     def as_attribute(self) -> dict[str, Any]:
         """The table as data, for `SCOPES_RECORD`."""
@@ -105,6 +109,8 @@ class ScopeTable:
         if row is None:
             return None
         type, stack, line = row
+        if self._by_index is None:
+            self._by_index = list(self._stacks), list(self._lines)
         stacks, lines = self._by_index
         return Scope(name, type, *stacks[stack], lines[line])
 

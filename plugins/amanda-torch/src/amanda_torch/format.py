@@ -16,7 +16,7 @@ import amanda
 from amanda.errors import FormatError, UsageError
 from amanda.files import replace_file
 from amanda.formatkit import MessageFile, file_errors
-from amanda.graph import Graph
+from amanda.graph import Graph, ScopeTable
 
 __all__ = ["Format"]
 
@@ -80,6 +80,12 @@ class Format:
             file = MessageFile.open(source)
             _refuse_others(bytes(file.data[:8]))
             return read_archive(file, model, version, _read_weights(weights))
+
+    def scopes(self, graph: Graph) -> ScopeTable:
+        """The modules and source lines of the ops of a program."""
+        from amanda_torch.scopes import scopes_of_program
+
+        return scopes_of_program(graph)
 
     def write(self, graph: Graph, path: Path) -> None:
         """Write a `.pt2` file, which `torch.export.load` takes."""

@@ -11,9 +11,9 @@ from amanda.cli.output.terminal import show_progress
 from amanda.errors import UsageError
 
 if TYPE_CHECKING:
-    from amanda.graph import Graph
+    from amanda.graph import Graph, ScopeTable
 
-__all__ = ["dim_option", "load_option", "open_model", "set_given_dims"]
+__all__ = ["dim_option", "find_scopes", "load_option", "open_model", "set_given_dims"]
 
 _KEY: Final = "amanda.load options"
 
@@ -60,6 +60,18 @@ def set_given_dims(graph: Graph, texts: Sequence[str]) -> None:
         dims = [parse_dim(each) for each in value.split(",")]
         sizes[name] = dims if "," in value else dims[0]
     set_dims(graph, sizes)
+
+
+def find_scopes(graph: Graph, form: str) -> ScopeTable | None:
+    """The modules and source lines of ops, of the graph or read by its format."""
+    from amanda.graph import ScopeTable
+    from amanda.host import host_in_use
+
+    table = ScopeTable.of(graph)
+    if table is None:
+        read = getattr(host_in_use().get("formats", form), "scopes", None)
+        table = None if read is None else read(graph)
+    return table
 
 
 def parse_load_options(texts: Sequence[str]) -> dict[str, str]:

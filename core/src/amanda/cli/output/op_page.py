@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amanda.cli.output.answer import Table
 
 if TYPE_CHECKING:
-    from amanda.graph import Graph, InputPort, Op, OutputPort
+    from amanda.graph import Graph, InputPort, Op, OutputPort, ScopeTable
 
 __all__ = ["op_data", "ops_named", "op_text"]
 
@@ -21,12 +21,11 @@ def ops_named(root: Graph, name: str) -> list[Op]:
     return [op for op in root.walk() if op.name == name]
 
 
-def op_data(op: Op, *, full: bool = False) -> dict[str, object]:
-    """One op as JSON data."""
-    from amanda.graph import ScopeTable
-
+def op_data(
+    op: Op, table: ScopeTable | None = None, *, full: bool = False
+) -> dict[str, object]:
+    """One op as JSON data; `table` has the modules of ops."""
     provenance = op.provenance
-    table = None if op.graph is None else ScopeTable.of(op.graph)
     scope = None if table is None else table.scope_of(op)
     return {
         "name": op.name,
@@ -64,9 +63,11 @@ def op_data(op: Op, *, full: bool = False) -> dict[str, object]:
     }
 
 
-def op_text(op: Op, *, full: bool = False) -> Iterator[str | Table]:
+def op_text(
+    op: Op, table: ScopeTable | None = None, *, full: bool = False
+) -> Iterator[str | Table]:
     """One op as text."""
-    data: dict[str, Any] = op_data(op, full=full)
+    data: dict[str, Any] = op_data(op, table, full=full)
     bodies = (f"{key} ({count} ops)" for key, count in data["bodies"].items())
     facts = {
         "op": op.label,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import load_option, open_model
+from amanda.cli.inputs.model import find_scopes, load_option, open_model
 from amanda.cli.output.answer import Answer, Table
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def command(file: str, *, form: str | None, full: bool) -> Answer:
     """Summarize FILE: inputs, outputs, ops by type, weights, nesting."""
     graph, form = open_model(file, form)
     counts = count_contents(graph)
-    data = {"file": file, "format": form, **_data(graph, counts)}
+    data = {"file": file, "format": form, **_data(graph, counts, form)}
     return Answer(data, _info_lines(file, form, graph, counts, full=full))
 
 
@@ -83,7 +83,9 @@ def _inner_graphs(op: Op) -> Iterator[Graph]:
     yield from op.bodies.values()
 
 
-def _data(graph: Graph, counts: GraphCounts) -> dict[str, object]:
+def _data(graph: Graph, counts: GraphCounts, form: str) -> dict[str, object]:
+    from amanda.graph import state_ports
+
     return {
         "namespace": graph.namespace,
         "name": graph.name,
@@ -105,7 +107,16 @@ def _data(graph: Graph, counts: GraphCounts) -> dict[str, object]:
             "by_type": dict(_by_frequency(counts.ops)),
         },
         "weights": {"count": counts.weights, "bytes": counts.weight_bytes},
+        "modules": _count_modules(graph, form),
+        "variables": [str(port) for port in state_ports(graph)],
     }
+
+
+def _count_modules(graph: Graph, form: str) -> int:
+    """The number of modules of a framework that its ops were written in."""
+    table = find_scopes(graph, form)
+    scopes = () if table is None else filter(None, map(table.scope_of, graph.walk()))
+    return len({path for scope in scopes for path in scope.modules})
 
 
 def _ports(ports: Iterable[OutputPort | InputPort]) -> list[dict[str, object]]:
@@ -128,7 +139,7 @@ def _by_frequency(ops: Counter[str]) -> list[tuple[str, int]]:
 def _info_lines(
     file: str, form: str, graph: Graph, counts: GraphCounts, *, full: bool
 ) -> Iterator[str | Table]:
-    data = _data(graph, counts)
+    data: dict[str, Any] = _data(graph, counts, form)
     imports = ", ".join(f"{name} {version}" for name, version in graph.imports.items())
     facts = {
         "file": f"{file} ({form})",
@@ -137,9 +148,11 @@ def _info_lines(
         "imports": imports,
         "ops": _ops_text(counts),
         "weights": f"{counts.weights}, {_bytes_text(counts.weight_bytes)}",
+        "modules": data["modules"],
         "functions": ", ".join(graph.functions),
     }
     yield from (f"{name:10} {fact}" for name, fact in facts.items() if fact)
+    yield from data["variables"]
     yield from _port_tables("", data)
     for name, entry in graph.entries.items():
         part = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import load_option, open_model
+from amanda.cli.inputs.model import find_scopes, load_option, open_model
 from amanda.cli.output.answer import Answer, Table
 from amanda.errors import UsageError
 
@@ -79,12 +79,15 @@ def _ops_answer(
             or "`amanda show FILE --full` has every name",
         )
 
+    scopes = find_scopes(graph, str(data["format"]))
+
     def text() -> Iterator[str | Table]:
         for i, op in enumerate(found):
             yield from [""] if i else []
-            yield from op_text(op, full=full)
+            yield from op_text(op, scopes, full=full)
 
-    return Answer({**data, "ops": [op_data(op, full=full) for op in found]}, text())
+    pages = [op_data(op, scopes, full=full) for op in found]
+    return Answer({**data, "ops": pages}, text())
 
 
 def _similar_name(graph: Graph, name: str) -> str | None:

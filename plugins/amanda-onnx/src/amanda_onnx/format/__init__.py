@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from amanda.errors import FormatError
 from amanda.formatkit import file_errors
-from amanda.graph import Graph, Op
+from amanda.graph import Graph, Op, ScopeTable
 from amanda_onnx.format.onnx_text import SUFFIXES, parse_text_model, write_text_model
 
 if TYPE_CHECKING:
@@ -112,6 +112,12 @@ class Format:
         if found is None:
             raise FormatError("an op whose namespace is not of ONNX", who=op.label)
         return found
+
+    def scopes(self, graph: Graph) -> ScopeTable:
+        """The modules and source lines that nodes have as properties."""
+        from amanda_onnx.format.scope_metadata import scopes_of_nodes
+
+        return scopes_of_nodes(graph)
 
     def bounds_fault(self, op: Op) -> str | None:
         """Which attribute of an op is out of the bounds that its dictionary states."""

@@ -69,7 +69,7 @@ class TorchSide(PlainSide):
 
     def scopes(self, graph: Graph) -> ScopeTable:
         """The modules and source lines of the ops of a program."""
-        from amanda_torch.mapping.scopes import scopes_of_program
+        from amanda_torch.scopes import scopes_of_program
 
         return scopes_of_program(graph)
 
