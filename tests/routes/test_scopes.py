@@ -78,6 +78,13 @@ def test_scopes_of_nodes_survive_the_hub(tmp_path):
     assert all(rows[0])
 
 
+def test_scopes_are_no_structure():
+    """The same model of another folder finds the same compiled program."""
+    first, second = (amanda.convert(program(), "amanda/std/1") for _ in "ab")
+    second.attrs[SCOPES_RECORD]["lines"] = ["elsewhere"]
+    assert first.digest() == second.digest()
+
+
 def test_the_table_of_a_file_may_be_damaged():
     row = {"stacks": [[["a"], ["A"]]], "lines": [""], "ops": {"x": ["Relu", 0, 0]}}
     assert len(ScopeTable(row)) == 1

@@ -16,6 +16,7 @@ from amanda.graph._captures import Captures, capture_edges
 from amanda.graph._graph import Graph
 from amanda.graph._op import Op
 from amanda.graph._port import OutputPort, Parameter
+from amanda.graph._scopes import SCOPES_RECORD
 
 if TYPE_CHECKING:
     from amanda.types import Symbols, Type
@@ -200,7 +201,10 @@ def _op_record(op: Op, graph: Graph, numbering: _Numbering) -> Description:
 
 
 def _attrs(op: Op, numbering: _Numbering) -> tuple[tuple[str, dict[str, Any]], ...]:
-    found = [("", op._attrs)] if op._attrs else []
+    own = op._attrs
+    if own and SCOPES_RECORD in own:  # where ops were written is no structure
+        own = {key: own[key] for key in own if key != SCOPES_RECORD}
+    found = [("", own)] if own else []
     more = op.side_record
     if more is not None and more.extras:
         for key, attrs in more.extras.items():
