@@ -229,3 +229,16 @@ def test_damaged_metadata_is_kept_as_it_is(text, tmp_path):
     assert state_ports(graph) == ()
     amanda.save(graph, tmp_path / "again.onnx")
     assert onnx.load(tmp_path / "again.onnx").metadata_props == model.metadata_props
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+def test_the_command_line_runs_a_model_with_variables(backend, saved, capsys):
+    from amanda.cli import run_command_line
+
+    command = ["run", str(saved), "--random", "1", "--backend", backend]
+    assert run_command_line(command) == 0
+    text = capsys.readouterr().out
+    assert "scan/Scan_1" in text
+    assert "w.next" not in text
+    assert run_command_line(["info", str(saved)]) == 0
+    assert "variable 'w': input 'w', result 'w.next'" in capsys.readouterr().out

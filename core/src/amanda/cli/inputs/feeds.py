@@ -55,10 +55,14 @@ def feed_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def read_feeds(
     graph: Graph, feeds: Sequence[str], random: int | None, dims: Sequence[str]
 ) -> dict[str | int, Any]:
-    """A value for each input, by name or index."""
+    """A value for each input, by name or index; variables start with their own."""
+    from amanda.graph import state_ports
+
     found = _read_files(feeds)
     sizes = {name: _parse_size(text) for name, text in _parse_pairs(dims, "--dim")}
-    keys = {_key(port): port for port in graph.parameters}
+    variables = {port.input for port in state_ports(graph)}
+    inputs = [port for port in graph.parameters if port.index not in variables]
+    keys = {_key(port): port for port in inputs}
     unknown = [name for name in found if name not in keys]
     if unknown:
         raise UsageError(
