@@ -112,7 +112,8 @@ class ScopeTable:
         if self._by_index is None:
             self._by_index = list(self._stacks), list(self._lines)
         stacks, lines = self._by_index
-        return Scope(name, type, *stacks[stack], lines[line])
+        modules, classes = stacks[stack]
+        return Scope(name, type, modules, classes, lines[line])
 
     def scope_of(self, op: Op) -> Scope | None:
         """The scope of an op, by its name or that of an op that it was made from."""
