@@ -58,7 +58,8 @@ def raising(error: BaseException) -> Callable[[], Answer]:
 def test_the_verbs_of_the_design_are_here_or_planned() -> None:
     assert not set(VERBS) & set(PLANNED)
     ours = {"backends", "completion", "coverage", "plugin", "scoreboard"}
-    assert set(VERBS) | set(PLANNED) == set(DESIGNED.split()) | ours
+    offered = {"bisect"}  # by amanda-inspect
+    assert set(VERBS) | set(PLANNED) | offered == set(DESIGNED.split()) | ours
 
 
 def test_help(call: Call, host: amanda.Host) -> None:
@@ -140,15 +141,29 @@ def test_a_verb_that_is_mistyped(call: Call, host: amanda.Host) -> None:
 
 
 def test_a_verb_of_a_later_version(call: Call, host: amanda.Host) -> None:
-    ended = call("bisect", "a", "b")
+    ended = call("view", "a")
     assert (ended.code, ended.out) == (4, "")
     assert ended.err == (
-        "amanda: 'bisect' is not in this version\n"
+        "amanda: 'view' is not in this version\n"
         "  expected: one of backends, check, compare, completion, convert, "
         "coverage, doctor, info, ops, opset, plugin, plugins, rules, run, scoreboard, "
         "show, validate\n"
-        "  to do:    wait for a version that has it: it will find the first op where "
-        "two runs differ\n"
+        "  to do:    wait for a version that has it: it will show a model as a "
+        "picture\n"
+    )
+
+
+def test_a_verb_of_a_plugin_that_is_missing(
+    call: Call, host: amanda.Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amanda.cli.group.list_plugin_verbs", list)
+    monkeypatch.setattr("amanda.addons._is_installed", lambda dist: False)
+    ended = call("bisect", "a", "b")
+    assert (ended.code, ended.out, ended.err) == (
+        3,
+        "",
+        "amanda: the plug-in with the verb 'bisect' is not installed\n"
+        "  to do:    pip install amanda-inspect\n",
     )
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         backend_option,
         parse_backend_options,
     )
+    from amanda.cli.inputs.feeds import feed_options, read_feeds
+    from amanda.cli.inputs.model import load_option, open_model
     from amanda.cli.output.answer import Answer, Table
     from amanda.cli.output.terminal import show_progress
 
@@ -35,8 +37,12 @@ __all__ = [
     "VerbGroup",
     "backend_label",
     "backend_option",
+    "feed_options",
+    "load_option",
     "main",
+    "open_model",
     "parse_backend_options",
+    "read_feeds",
     "run_command_line",
     "show_progress",
     "verb",
@@ -48,7 +54,11 @@ _HOME = {
     "VerbGroup": "group",
     "backend_label": "inputs.backend_options",
     "backend_option": "inputs.backend_options",
+    "feed_options": "inputs.feeds",
+    "load_option": "inputs.model",
+    "open_model": "inputs.model",
     "parse_backend_options": "inputs.backend_options",
+    "read_feeds": "inputs.feeds",
     "verb": "group",
     "show_progress": "output.terminal",
 }

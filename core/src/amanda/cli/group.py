@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from amanda.addons import advise_entry
 from amanda.cli.output.answer import Answer, print_answer
 from amanda.cli.output.chatter import chatter_to_stderr
 from amanda.cli.plugin_verbs import list_plugin_verbs, load_plugin_verb
 from amanda.cli.verb_table import PLANNED, VERBS
-from amanda.errors import AmandaError, PluginBrokenError
+from amanda.errors import AmandaError, PluginBrokenError, PluginMissingError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -156,6 +157,10 @@ class Verbs(VerbGroup):
             return command
         if self._is_of_plugin(cmd_name):
             return load_plugin_verb(cmd_name)
+        if (advice := advise_entry("commands", cmd_name)) is not None:
+            raise PluginMissingError(
+                f"the plug-in with the verb {cmd_name!r} is not installed", hint=advice
+            )
         if cmd_name in PLANNED:
             raise VerbMissingError(
                 f"{cmd_name!r} is not in this version",

@@ -7,7 +7,7 @@ __all__ = ["PLANNED", "VERBS"]
 VERBS = {
     "backends": "where a model can run: backends, devices, state",
     "check": "whether a model can be converted to a framework or backend",
-    "compare": "run a model on several backends and compare",
+    "compare": "run models on backends and compare the results",
     "completion": "print the completion script of a shell",
     "convert": "convert a model to another framework or format",
     "coverage": "which ops of a framework can be mapped to another",
@@ -29,7 +29,6 @@ VERBS = {
 # explains it, and plug-ins may offer them.
 PLANNED = {
     "bench": "measure a model on several backends",
-    "bisect": "find the first op where two runs differ",
     "diff": "tell how two models differ",
     "view": "show a model as a picture",
 }

@@ -191,7 +191,13 @@ class Rewriting:
             _remove(graph, new)
             return None
         users = [user for port in op.outputs for user in port.user_ops]
+        producers = _producers(op)
         _move_users(graph, op, values, new, Provenance(_sources(ops), rule.id), rule.id)
+        absorbed = [each for each in producers if not _is_used(each)]
+        if absorbed:
+            origin = Provenance(_sources([*absorbed, *ops]), rule.id)
+            for each in new:
+                each.provenance = origin
         return [*new, *(user for user in users if user.graph is graph)]
 
 
@@ -294,6 +300,16 @@ def _are_used_once(ops: Sequence[Op]) -> bool:
         for port in op.outputs
         for user in port.user_ops
     )
+
+
+def _producers(op: Op) -> list[Op]:
+    """The ops beside this one whose values it reads; no constants."""
+    found = dict.fromkeys(v.op for v in op.inputs if v is not None)
+    return [each for each in found if not each.is_constant and each.graph is op.graph]
+
+
+def _is_used(op: Op) -> bool:
+    return any(port.is_used for port in op.outputs)
 
 
 def _sources(ops: Sequence[Op]) -> tuple[str, ...]:

@@ -1,0 +1,8 @@
+"""Find where two models differ, in structure and in numbers."""
+
+from __future__ import annotations
+
+from amanda_inspect.bisection import Bisection, OpError, bisect
+from amanda_inspect.matching import Matching, match_graphs
+
+__all__ = ["Bisection", "Matching", "OpError", "bisect", "match_graphs"]

@@ -1,0 +1,268 @@
+"""The first op at which two runs differ.
+
+Errors are separated: the error that an op makes is that of its results when it reads
+the values of the reference; what it inherits is the rest.
+
+>>> import amanda, numpy as np
+>>> from amanda_std import ops
+>>> def network(epsilon):
+...     graph = amanda.Graph("amanda/std/1")
+...     x = graph.parameter("float32[4, 8]", "x")
+...     y = ops.layer_norm(ops.tanh(x), epsilon=epsilon)
+...     graph.result(ops.exp(y), "y")
+...     return graph
+>>> x = np.random.default_rng(0).normal(size=(4, 8)).astype("float32")
+>>> found = bisect(network(1e-5), network(0.1), {"x": x}, backend="numpy")
+>>> found.first.op.type
+'layer_norm'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any, Final
+
+import amanda
+from amanda.comparison import Difference, compare_values
+from amanda.errors import UsageError
+from amanda.graph import Graph, Op, OutputPort
+from amanda_inspect.bodies import body_calls
+from amanda_inspect.lockstep import Lockstep, OpValues
+from amanda_inspect.matching import Matching, match_graphs
+from amanda_inspect.regions import find_first_error
+from amanda_inspect.windows import Backend, reads_of
+
+__all__ = ["Bisection", "OpError", "bisect"]
+
+HUB: Final = "amanda/std/1"
+MAX_MEMORY: Final = 2 << 30
+
+
+@dataclass(frozen=True)
+class OpError:
+    """The error of an op, with those before it that have no counterparts."""
+
+    op: Op
+    counterpart: Op | None
+    """The op of the reference; None where the ops around it correspond alone."""
+    made: Difference
+    """The difference when it reads the values of the reference."""
+    total: Difference
+    """The difference when it reads the values of its own run."""
+    size: float
+    """The error made, relative to the largest element of the reference."""
+    threshold: float
+    unmatched: tuple[Op, ...] = ()
+    """Ops without a counterpart between this op and the values that correspond."""
+    values: OpValues | None = None
+    """What it read and gave."""
+    inside: tuple[str, ...] = ()
+    """The ops, outermost first, in whose bodies it is."""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the error is more than rounding."""
+        return self.size > self.threshold
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The ops of the model that it was converted from."""
+        provenance = self.op.provenance
+        return () if provenance is None else tuple(provenance.sources)
+
+    @property
+    def rule(self) -> str | None:
+        """The rule that made it."""
+        return None if self.op.provenance is None else self.op.provenance.by
+
+    def __str__(self) -> str:
+        where = "".join(f" in {name}" for name in reversed(self.inside))
+        text = f"{self.op.label}{where}: {self.made}"
+        if self.sources:
+            text += f"; made by {self.rule} from {', '.join(self.sources)}"
+        return text
+
+
+@dataclass
+class Bisection:
+    """What a bisection found, with `first`, the first op that makes an error."""
+
+    errors: list[OpError] = field(default_factory=list)
+    """Errors of all ops that correspond, in order."""
+    results: dict[str | int, Difference] = field(default_factory=dict)
+    """The differences of the results, by key of the reference."""
+    unmatched: list[Op] = field(default_factory=list)
+    """Ops that correspond to none of the reference."""
+    unmatched_of_reference: list[Op] = field(default_factory=list)
+
+    @property
+    def first(self) -> OpError | None:
+        """The first op that makes an error; None where there is none but rounding."""
+        return next((each for each in self.errors if each.is_made), None)
+
+    @property
+    def equal(self) -> bool:
+        """Whether all results are equal within the tolerance of their types."""
+        return all(each.equal for each in self.results.values())
+
+
+def bisect(
+    a: Graph,
+    b: Graph,
+    feeds: Mapping[Any, Any] | Sequence[Any],
+    *,
+    backend: str | None = None,
+    other_backend: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    other_options: Mapping[str, Any] | None = None,
+    max_memory: int = MAX_MEMORY,
+) -> Bisection:
+    """Find the first op of `b` that makes an error against the reference `a`.
+
+    `a` runs on `backend`, `b` on `other_backend`, the same by default. Graphs of
+    different namespaces are converted to the hub, whose ops name their sources. `feeds`
+    are those of `a`. Values are kept in windows of at most `max_memory` bytes in all.
+    """
+    sides = (
+        Backend(backend, options or {}),
+        Backend(
+            other_backend or backend,
+            (other_options if other_backend else other_options or options) or {},
+        ),
+    )
+    if a is not b:
+        a, b = _common_namespace(a, b)
+    by_port = _feeds_by_port(a, feeds)
+    matching = match_graphs(a, b)
+    return _bisect(matching, by_port, sides, max_memory)
+
+
+def _common_namespace(a: Graph, b: Graph) -> tuple[Graph, Graph]:
+    if a.namespace == b.namespace:
+        return a, b
+    both = [amanda.convert(each, HUB) for each in (a, b)]
+    for graph in both:
+        amanda.improve(graph, "optimize_for_inference")
+    return both[0], both[1]
+
+
+def _feeds_by_port(
+    graph: Graph, feeds: Mapping[Any, Any] | Sequence[Any]
+) -> dict[OutputPort, Any]:
+    ports = {port.index if port.name is None else port.name: port
+             for port in graph.parameters}  # fmt: skip
+    if not isinstance(feeds, Mapping):
+        feeds = dict(zip(ports, feeds, strict=True))
+    missing = [key for key in ports if key not in feeds]
+    if missing:
+        raise UsageError(
+            "there is no feed for an input", expected=", ".join(map(str, ports)),
+            got=", ".join(map(str, feeds)) or "no feeds",
+        )  # fmt: skip
+    return {port: feeds[key] for key, port in ports.items()}
+
+
+def _bisect(
+    matching: Matching,
+    feeds: Mapping[OutputPort, Any],
+    sides: tuple[Backend, Backend],
+    max_memory: int,
+) -> Bisection:
+    run = Lockstep(matching, feeds, sides, max_memory)
+    found = Bisection(
+        unmatched=matching.unmatched_ops(),
+        unmatched_of_reference=matching.unmatched_reference_ops(),
+    )
+    for values in run:
+        error = _op_error(values, matching)
+        if error.is_made and values.op.bodies and error.counterpart is not None:
+            inner = _inside(error, values, run, sides, max_memory)
+            error = inner or error
+        elif error.is_made and error.unmatched:
+            error = replace(error, op=find_first_error(run, values.op))
+        found.errors.append(error)
+    found.results = run.result_differences()
+    return found
+
+
+def _op_error(values: OpValues, matching: Matching) -> OpError:
+    pairs = [
+        (compare_values(values.made[port], values.wanted[port]), port)
+        for port in values.made
+    ]
+    sizes = [
+        _relative_size(difference, values.wanted[port]) for difference, port in pairs
+    ]
+    worst = max(range(len(sizes)), key=sizes.__getitem__)
+    made, port = pairs[worst]
+    return OpError(
+        values.op,
+        matching.ops.get(values.op),
+        made,
+        compare_values(values.total[port], values.wanted[port]),
+        sizes[worst],
+        _threshold(values.wanted[port]),
+        values.unmatched,
+        values if sizes[worst] > _threshold(values.wanted[port]) else None,
+    )
+
+
+def _relative_size(difference: Difference, wanted: Any) -> float:
+    """The largest difference, relative to the largest element that is wanted."""
+    import numpy as np
+
+    if difference.why:
+        return inf
+    kind = getattr(getattr(wanted, "dtype", None), "kind", "O")
+    if kind not in "fcV":
+        return inf if difference.unequal else 0.0
+    if not difference.max_abs:
+        return 0.0
+    sizes = np.abs(np.asarray(wanted).astype("complex128"))
+    largest = float(sizes[np.isfinite(sizes)].max(initial=0.0))
+    return difference.max_abs / largest if largest else inf
+
+
+_ROUNDING: Final = {"float64": 1e-11, "float32": 2e-5, "complex64": 2e-5}
+
+
+def _threshold(wanted: Any) -> float:
+    """The relative error up to which it is rounding: many additions, few roundings."""
+    from ml_dtypes import finfo
+
+    dtype = getattr(wanted, "dtype", None)
+    name = str(dtype)
+    if name in _ROUNDING:
+        return _ROUNDING[name]
+    if name == "complex128":
+        return _ROUNDING["float64"]
+    if dtype is None or dtype.kind not in "fV":
+        return 0.0
+    limits: Any = finfo
+    return 8 * float(limits(dtype).eps)
+
+
+def _inside(
+    error: OpError,
+    values: OpValues,
+    run: Lockstep,
+    sides: tuple[Backend, Backend],
+    max_memory: int,
+) -> OpError | None:
+    """The first error that is made in a body, of the calls that the reference makes."""
+    other = error.counterpart
+    if other is None:
+        return None
+    arrays = {
+        port: run.reference.value(port)
+        for port in reads_of(other)
+        if not port.op.is_constant
+    }
+    calls = body_calls(values.op, other, run.matching.values, arrays, max_memory // 4)
+    for call in calls:
+        found = _bisect(call.matching, call.feeds, sides, max_memory).first
+        if found is not None:
+            return replace(found, inside=(values.op.label, *found.inside))
+    return None
