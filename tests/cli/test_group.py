@@ -85,7 +85,7 @@ Options:
 Verbs:
   backends    where a model can run: backends, devices, state
   check       whether a model can be converted to a framework or backend
-  compare     run a model on several backends and compare
+  compare     run models on backends and compare the results
   completion  print the completion script of a shell
   convert     convert a model to another framework or format
   coverage    which ops of a framework can be mapped to another
