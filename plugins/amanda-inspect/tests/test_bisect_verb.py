@@ -35,6 +35,7 @@ def test_two_files(models: list[Path], capsys: pytest.CaptureFixture[str]) -> No
     printed = capsys.readouterr().out
     assert "the first op of" in printed
     assert "layer_norm 'norm'" in printed
+    assert "attribute epsilon: 0.1, not the default" in printed
     assert run_command_line(["bisect", *map(str, models), *given, "--json"]) == 5
     data = json.loads(capsys.readouterr().out)
     assert (data["first"]["op"], data["first"]["type"]) == ("norm", "layer_norm")

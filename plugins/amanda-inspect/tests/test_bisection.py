@@ -114,6 +114,8 @@ def test_a_model_against_itself_on_two_backends() -> None:
     found = bisect(graph, graph, [X], backend="numpy", other_backend="onnxruntime")
     assert found.first is None
     assert found.equal
+    assert not found.unmatched
+    assert not found.unmatched_of_reference
     assert [error.op.name for error in found.errors][:2] == ["conv", "norm"]
 
 

@@ -21,7 +21,7 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import TensorType, Type, accepts
 
-__all__ = ["Matching", "match_graphs"]
+__all__ = ["Matching", "describe_differences", "match_graphs"]
 
 _CONSTANT: Final = "constant"
 
@@ -89,7 +89,7 @@ def match_graphs(
     matching = Matching(a, b)
     if a is b:
         for op in a:
-            matching.ops[op] = op
+            matching.add(op, op)
             matching.values.update({port: port for port in op.outputs})
         matching.values.update({port: port for port in a.parameters})
         return matching
@@ -228,6 +228,32 @@ def _same_constant(mine: OutputPort | None, theirs: OutputPort | None) -> bool:
     if not (mine.op.is_constant and theirs.op.is_constant):
         return False
     return _same(mine.op.attrs.get("value"), theirs.op.attrs.get("value"))
+
+
+def describe_differences(op: Op, other: Op) -> list[str]:
+    """Attributes and constant inputs of an op that its counterpart has not.
+
+    >>> import amanda
+    >>> graphs = [amanda.Graph("amanda/onnx/18") for _ in range(2)]
+    >>> softmax = [
+    ...     graph.add("Softmax", [graph.parameter("float32[2, 3]")], {"axis": axis})
+    ...     for axis, graph in enumerate(graphs)
+    ... ]
+    >>> describe_differences(*softmax)
+    ['attribute axis: 0, not 1']
+    """
+    found = []
+    for key in sorted({*op.attrs, *other.attrs}):
+        mine, theirs = (each.attrs.get(key, "the default") for each in (op, other))
+        if not key.startswith("x-") and not _same(mine, theirs):
+            found.append(f"attribute {key}: {mine}, not {theirs}")
+    for i, (read, counterpart) in enumerate(zip(op.inputs, other.inputs, strict=False)):
+        if read is None or counterpart is None:
+            continue
+        both = read.op.is_constant and counterpart.op.is_constant
+        if both and not _same_constant(read, counterpart):
+            found.append(f"constant input {i}, {read.op.label}: other elements")
+    return found
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -23,6 +23,7 @@ from amanda.comparison import Difference
 from amanda.errors import NumericMismatchError, UsageError
 from amanda.graph import OutputPort
 from amanda_inspect.bisection import MAX_MEMORY, Bisection, OpError, bisect
+from amanda_inspect.matching import describe_differences
 from amanda_inspect.reproduction import save_reproduction
 from amanda_inspect.windows import Backend
 
@@ -148,6 +149,8 @@ def _error_lines(error: OpError) -> Iterator[str | Table]:
     yield f"  {error.op.label}{where}"
     if error.counterpart is not None:
         yield f"  in the reference: {error.counterpart.label}"
+        differences = describe_differences(error.op, error.counterpart)
+        yield from (f"  {text}" for text in differences)
     if error.sources:
         yield f"  mapped by {error.rule} from {', '.join(error.sources)}"
     yield f"  makes:    {error.made}"
@@ -211,6 +214,9 @@ def _error_data(error: OpError) -> dict[str, object]:
         "type": error.op.type,
         "label": error.op.label,
         "counterpart": None if error.counterpart is None else error.counterpart.label,
+        "differences": []
+        if error.counterpart is None
+        else describe_differences(error.op, error.counterpart),
         "inside": list(error.inside),
         "sources": list(error.sources),
         "rule": error.rule,
