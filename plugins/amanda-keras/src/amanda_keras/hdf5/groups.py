@@ -46,6 +46,12 @@ class Node:
 
     def links(self) -> Iterator[tuple[str, int | None]]:
         """The names in a group and the addresses of their objects."""
+        for name, address in self._all_links():
+            if name in ("", ".") or "/" in name or "\0" in name:
+                raise damage_error(f"an object has the name {name[:80]!r}", address)
+            yield name, address
+
+    def _all_links(self) -> Iterator[tuple[str, int | None]]:
         symbols = self.first(_SYMBOLS)
         if symbols is not None:
             yield from self._symbols(symbols)
