@@ -44,7 +44,6 @@ DECLINED = {
     "map_vectorize_0": "as map_get",
     "optional_0": "its result is an optional",
     "read_0": "as assign",
-    "sequence_at_0": "sequences of tensors of several shapes",
     "transfer_0": "devices are those of the executable",
     "tuple_get_0": "tuples are values of the hub",
 }
@@ -71,6 +70,66 @@ def test_samples_of_the_hub_pass_or_are_declined():
     assert {name for name in wrong if not name.startswith(NOT_UNIQUE)} == set()
     assert set(declined) == set(DECLINED)
     assert passed >= 335
+
+
+def growing_sequence(x, n):
+    """The first elements of x, one more in each element of a sequence."""
+
+    def grow(i, xs):
+        end = i + np.int64(1)
+        return end, ops.sequence_insert(xs, ops.slice_(x, [0], ops.reshape(end, [1])))
+
+    start = np.int64(0), ops.sequence_empty(dtype="float32")
+    _, xs = ops.while_(lambda i, xs: ops.less(i, n), grow, *start)
+    rest = ops.sequence_erase(xs)
+    return (
+        ops.sequence_length(rest), ops.sequence_at(xs, np.int64(-1)),
+        ops.concat_from_sequence(xs),
+    )  # fmt: skip
+
+
+def test_a_loop_carries_a_sequence():
+    kinds = [amanda.parse_type("float32[4]"), amanda.parse_type("int64[]")]
+    graph = trace(growing_sequence, kinds)
+    run = amanda.compile(graph, backend="tensorflow")
+    x = np.array([1, 2, 3, 4], "f")
+    for n in (1, 3, 4):
+        length, last, joined = _as_list(run([x, np.int64(n)]))
+        assert length == n - 1
+        np.testing.assert_array_equal(last, x[:n])
+        rows = np.concatenate([x[: i + 1] for i in range(n)])
+        np.testing.assert_array_equal(joined, rows)
+
+
+def split_by(x, sizes):
+    parts = ops.split_to_sequence(x, sizes)
+    return ops.sequence_at(parts, np.int64(1)), ops.sequence_length(parts)
+
+
+def rows_and_columns(x, i):
+    slices = ops.split_to_sequence(x, axis=1, keepdims=False)
+    wide = ops.split_to_sequence(x, axis=1)
+    return (
+        ops.concat_from_sequence(slices, axis=1, new_axis=True),
+        ops.sequence_at(wide, i),
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "second"),
+    [(split_by, np.array([1, 0, 2])), (rows_and_columns, np.int64(-2))],
+)
+def test_sequences_are_lists_of_tensors(function, second):
+    x = np.arange(12, dtype="f").reshape(3, 4)
+    shape = ", ".join(map(str, np.shape(second)))
+    kinds = [amanda.parse_type("float32[3, 4]"), amanda.parse_type(f"int64[{shape}]")]
+    graph = trace(function, kinds)
+    got, expected = (
+        _as_list(amanda.compile(graph, backend)([x, second]))
+        for backend in ("tensorflow", "numpy")
+    )
+    for value, wanted in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(value, wanted)
 
 
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])

@@ -344,7 +344,10 @@ def _first(results):
 
 def test_containers_are_declined_by_name():
     graph = trace(ops.sequence_construct, [amanda.parse_type("float32[2]")])
-    with pytest.raises(ConversionError, match="sequence_construct, op #0: no rule"):
+    with pytest.raises(ConversionError, match="no values of type sequence"):
+        amanda.convert(graph, "tensorflow")
+    graph = trace(ops.tuple_make, [amanda.parse_type("float32[2]")])
+    with pytest.raises(ConversionError, match="tuple_make, op #0: no rule"):
         amanda.convert(graph, "tensorflow")
     graph = amanda.Graph("amanda/std/1")
     graph.result(graph.parameter("sequence<float32[2]>", "x"), "y")

@@ -123,6 +123,9 @@ class TensorFlowSide(PlainSide):
         expect_tensors(source, self.name)
         dictionary = _dictionary(self.name)
         for part in graph.graphs():
+            for port in part.parameters:  # of a body
+                if isinstance(port.type, SequenceType):
+                    port.type = TensorType("variant")
             for op in part:
                 if op.own_namespace == CORE and op.type == CONSTANT:
                     drop_file_records(op)
