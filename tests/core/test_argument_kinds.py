@@ -66,6 +66,7 @@ EXEMPT = {
         f"amanda_std.mappings.{name}": OF_EACH_MAPPED_OP
         for name in (
             "cast_to",
+            "dft_by_matrices",
             "expect",
             "gradient_of",
             "gradients_of",

@@ -10,6 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import amanda
+from amanda.types import DType, Sym, TensorType
+from amanda_std import ops, trace
 
 KINDS = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64,
          "bool": TensorProto.BOOL, "float64": TensorProto.DOUBLE}  # fmt: skip
@@ -219,3 +221,38 @@ def test_quantised_products_come_back_as_they_were():
         back = amanda.convert(amanda.convert(graph, "std"), graph.namespace)
         types = {op.type for op in back}
         assert case.model.graph.node[0].op_type in types, case.name
+
+
+# -- Fourier transforms, which ONNX has since opset 17 ---------------------------------
+
+WAVES = np.random.default_rng(3).normal(size=(2, 3, 4))
+WHOLE = WAVES[0] + 1j * WAVES[1]
+TRANSFORMS = {
+    "fft": (lambda z: ops.fft(z, None, (0, 1)), WHOLE, np.fft.fft2(WHOLE)),
+    "fft of a size": (
+        lambda z: ops.fft(z, (2,), (0,), norm="ortho"), WHOLE,
+        np.fft.fft(WHOLE, 2, 0, "ortho"),
+    ),
+    "ifft of a size": (
+        lambda z: ops.ifft(z, (5,), (-1,)), WHOLE, np.fft.ifft(WHOLE, 5),
+    ),
+    "rfft": (ops.rfft, WAVES[0], np.fft.rfft(WAVES[0])),
+    "irfft": (ops.irfft, WHOLE, np.fft.irfft(WHOLE)),
+    "irfft of a size": (
+        lambda z: ops.irfft(z, (7,), (-1,)), WHOLE, np.fft.irfft(WHOLE, 7),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dims", [(3, 4), (Sym.named("a"), Sym.named("b"))])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_fourier_transforms_are_products_of_matrices(name, dims):
+    function, x, wanted = TRANSFORMS[name]
+    graph = trace(function, [TensorType(DType.of(x), dims)])
+    made = amanda.convert(graph, "onnx@16")
+    assert not any(op.type == "DFT" for op in made.walk())
+    feed, wanted = (
+        np.stack([v.real, v.imag], -1) if np.iscomplexobj(v) else v for v in (x, wanted)
+    )
+    (got,) = amanda.run(made, [feed], backend="numpy").values()
+    np.testing.assert_allclose(got, wanted, atol=1e-12)

@@ -131,4 +131,46 @@ STRINGS = [
     case("Add", WORDS, WORDS),
 ]  # fmt: skip
 
-CASES = [*LINALG, *FOURIER, *SPARSES, *STRINGS]
+_RNG = np.random.default_rng(99)
+
+
+def z(*shape: int) -> Any:
+    """Random complex numbers."""
+    return (_RNG.normal(size=shape) + 1j * _RNG.normal(size=shape)).astype("complex64")
+
+
+def hermitian(*shape: int) -> Any:
+    """Hermitian positive definite matrices of complex numbers."""
+    x = z(*shape)
+    return x @ np.conj(np.swapaxes(x, -1, -2)) + 2 * np.eye(shape[-1], dtype=x.dtype)
+
+
+def in_any_order(got: Any, expected: Any) -> bool:
+    """Whether the elements have the same sizes, which no order or phase changes."""
+    sizes = (np.sort(np.abs(x), axis=None) for x in (got, expected))
+    return bool(np.allclose(*sizes, atol=1e-3))
+
+
+_SQUARE = z(3, 3) + 3 * np.eye(3, dtype="complex64")
+_REAL = z(2, 4, 4).real.copy()
+COMPLEX = [
+    case("Eig", _REAL, Tout=np.complex64, agrees=in_any_order),
+    case("Eig", _SQUARE, Tout=np.complex64, agrees=in_any_order),
+    case("Eig", _REAL, Tout=np.complex64, compute_v=False, agrees=in_any_order,
+         results=1),
+    case("Cholesky", hermitian(2, 3, 3)),
+    case("MatrixInverse", _SQUARE, adjoint=True),
+    case("MatrixSolve", _SQUARE, z(3, 2), adjoint=True),
+    case("MatrixTriangularSolve", _SQUARE, z(3, 2), adjoint=True),
+    case("MatrixTriangularSolve", _SQUARE, z(3, 2), lower=False),
+    case("LogMatrixDeterminant", _SQUARE),
+    case("Qr", _SQUARE, agrees=to_absolute),
+    case("Svd", z(4, 3), agrees=to_absolute),
+    case("SelfAdjointEigV2", hermitian(3, 3), agrees=to_absolute),
+    case("Lu", _SQUARE),
+    case("MatrixSquareRoot", hermitian(2, 3, 3)),
+    case("MatrixSquareRoot", _REAL @ np.swapaxes(_REAL, -1, -2) + np.eye(4, dtype="f")),
+    case("MatrixLogarithm", hermitian(2, 3, 3)),
+]  # fmt: skip
+
+CASES = [*LINALG, *FOURIER, *SPARSES, *STRINGS, *COMPLEX]

@@ -48,6 +48,7 @@ from amanda_std.hub.unsigned_integers import INT64_DEFINITIONS
 from amanda_std.ops.control.bodies import inline as inline_body
 from amanda_std.ops.ml.trees import COMPARISONS as TREE_COMPARISONS
 from amanda_std.ops.ml.trees import JOINS as TREE_AGGREGATIONS
+from amanda_std.ops.signal.complex_transforms import dft_by_matrices
 from amanda_std.ops.tensor.saturating_cast import finite_limits as finite_limits
 from amanda_std.passes.infer import infer
 
@@ -64,6 +65,7 @@ __all__ = [
     "array_type",
     "backpropagate",
     "cast_to",
+    "dft_by_matrices",
     "difference",
     "dims_as_vector",
     "expect",

@@ -11,6 +11,7 @@ from amanda.mapping import Decline
 from amanda_std import ops
 from amanda_std.mappings import (
     Value,
+    dft_by_matrices,
     inline_body,
     is_std,
     rank_of,
@@ -146,5 +147,6 @@ DEFINITIONS: Final[dict[str, Callable[..., Any]]] = {
 
 FALLBACK_DEFINITIONS: Final[dict[str, Callable[..., Any]]] = {
     "attention": attention_by_softmax,
+    "dft": dft_by_matrices,
 }
 """The definitions of composites for opsets that lack them."""

@@ -27,12 +27,15 @@ def float32_definition(
                 raise Decline("the target has the op")
             return definition(*xs, **attrs)
         found = getattr(ops, name)(*(_cast(x, narrow, "float32") for x in xs), **attrs)
-        if not isinstance(found, list | tuple):
-            return ops.astype(found, dtype=narrow[0])
-        return [ops.astype(y, dtype=narrow[0]) if str(y.dtype) == "float32" else y
-                for y in found]  # fmt: skip
+        if isinstance(found, list | tuple):
+            return [_cast_back(y, narrow[0]) for y in found]
+        return _cast_back(found, narrow[0])
 
     return define
+
+
+def _cast_back(y: Any, dtype: Any) -> Any:
+    return ops.astype(y, dtype=dtype) if str(y.dtype) == "float32" else y
 
 
 def _cast(x: Any, dtypes: list[Any], to: str) -> Any:

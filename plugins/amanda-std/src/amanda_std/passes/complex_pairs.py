@@ -10,7 +10,7 @@ two real values each; the new axis appears only where an op has pairs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def complex_as_pairs(graph: Graph, keeps: Callable[[Op], bool] | None = None) ->
         return lowering.finish()
 
 
-def _is_complex(type_: object) -> bool:
+def _is_complex(type_: object) -> TypeGuard[TensorType]:
     return isinstance(type_, TensorType) and real_dtype_of(type_.dtype) is not None
 
 
@@ -347,7 +347,9 @@ def _carries_values(op: Op) -> bool:
     if not is_std(op):
         return False
     operation = operation_of(op)
-    return Trait.CONTAINER in operation.traits or operation.body_rule is not None
+    if Trait.CONTAINER in operation.traits or operation.unrolled is not None:
+        return True
+    return operation.body_rule is not None
 
 
 def _touches_complex_values(op: Op) -> bool:
@@ -370,7 +372,13 @@ def _reads_complex_values(body: Graph) -> bool:
 def _count_axes_from_front(op: Op) -> None:
     """Make axes of scanned complex values independent of the axis of pairs.
 
-    Those of the last values that an op with bodies reads or returns."""
+    Those of the last values that an op with bodies reads or returns, and the one that
+    a sequence is made of or put together along."""
+    axis = op.attrs.get("axis") if op.has_attrs else None
+    if isinstance(axis, int) and axis < 0:
+        whole = (v.type for v in (*op.inputs, *op.outputs) if v is not None)
+        ranks = [t.shape.rank for t in whole if _is_complex(t)]
+        op.attrs["axis"] = axis % ranks[0] if ranks else axis
     for key, ports in (("axes", op.inputs), ("out_axes", op.outputs)):
         axes = list(op.attrs.get(key) or ()) if op.has_attrs else []
         for i in range(-len(axes), 0):

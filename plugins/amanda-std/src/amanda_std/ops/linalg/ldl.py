@@ -25,7 +25,7 @@ from amanda_std.ops.linalg.elimination import (
     element_size,
     iterate,
     numbers,
-    permutation_matrix,
+    row_of,
     swap_rows,
 )
 from amanda_std.ops.linalg.matrices import (
@@ -34,7 +34,6 @@ from amanda_std.ops.linalg.matrices import (
     conjugate,
     is_complex,
     square_dims,
-    triangular_solve,
 )
 
 _ALPHA = (1 + math.sqrt(17)) / 8
@@ -222,82 +221,111 @@ def _exchange_rows(x: Any, a: Any, b: Any) -> Any:
 # -- solving -----------------------------------------------------------------------
 
 
+class _Blocks(NamedTuple):
+    """What is packed: L without the blocks of D, and where these have two rows."""
+
+    low: Any
+    main: Any
+    side: Any
+    """The elements below the diagonal of blocks of two rows; 1 elsewhere."""
+    row: Any
+    """The row that each one is exchanged with."""
+    first: Any
+    second: Any
+
+
 @composite
 def ldl_solve(
     packed: Floating, pivots: Index, b: Floating, *, hermitian: bool = False
 ) -> Floating:
     """Solve a @ x = b, for a as factored by `ldl_factor`"""
-    negative = ops.less(pivots, 0)
-    count = ops.astype(negative, dtype="int64")
-    odd = ops.equal(ops.remainder(ops.cumulative_sum(count, -1, exclusive=True), 2), 1)
-    second = ops.logical_and(negative, odd)
-    first = ops.logical_and(negative, ops.logical_not(odd))
-    low, order = _unpack(packed, pivots, first, second)
-    exchange = permutation_matrix(order, packed)
-    y = triangular_solve(low, ops.matmul(exchange, b), unit=True)
-    y = _divide_by_blocks(packed, first, second, y, hermitian)
-    back = conjugate(low) if hermitian else low
-    y = triangular_solve(back, y, transpose=True, unit=True)
-    return ops.matmul(ops.swap_last(exchange), y)
+    blocks = _unpack(packed, pivots)
+    places = numbers(packed, -1)
+    last = ops.dim(packed, axis=-1) - 1
+    start = b + ops.matmul(ops.zeros_like(packed), ops.zeros_like(b))
+
+    def forward(i: Any, y: Any) -> Any:
+        return _solve_forward(places, i, blocks, y, hermitian)
+
+    def backward(i: Any, y: Any) -> Any:
+        return _solve_backward(places, last - i, blocks, y, hermitian)
+
+    return iterate(last + 1, backward, iterate(last + 1, forward, start))
 
 
 ldl_solve.trait(Trait.EXPAND_EARLY)
 
 
-def _unpack(packed: Any, pivots: Any, first: Any, second: Any) -> tuple[Any, Any]:
-    """L, with all exchanges applied to its columns, and the order of the rows."""
+def _unpack(packed: Any, pivots: Any) -> _Blocks:
     places = numbers(packed, -1)
-    row = ops.astype(ops.abs(pivots), dtype="int64") - 1
-    target = ops.where(first, places, row)
-    start = places - ops.astype(second, dtype="int64")
-    inside = ops.logical_and(
-        _across(first), ops.equal(_down(places), _across(places + 1))
-    )
-    low = ops.tril(ops.where(inside, ops.zeros_like(packed), packed), -1)
-    order = ops.zeros_like(row) + places
-
-    def exchange(i: Any, low: Any, order: Any) -> Any:
-        best = _down(_down(column_of(target, i)))
-        before = ops.less(places, _down(column_of(start, i)))
-        order = swap_rows(_down(order), places, i, best)
-        low = ops.where(_across(before), swap_rows(low, places, i, best), low)
-        return low, ops.squeeze(order, (-1,))
-
-    found = iterate(ops.dim(packed, axis=-1), exchange, low, order)
-    return found[0], found[1]
-
-
-def _divide_by_blocks(
-    packed: Any, first: Any, second: Any, y: Any, hermitian: bool
-) -> Any:
-    """Solve d @ z = y for the blocks of D."""
-    places = numbers(packed, -1)
+    negative = ops.less(pivots, 0)
+    count = ops.astype(negative, dtype="int64")
+    before = ops.cumulative_sum(count, -1, exclusive=True)
+    odd = ops.equal(ops.remainder(before, 2), 1)
+    first = ops.logical_and(negative, ops.logical_not(odd))
     under = ops.equal(_down(places), _across(places + 1))
-    line = ops.equal(_down(places), places)
-    main = ops.sum(_where(line, packed), (-2,))
-    side = _or_one(ops.sum(_where(under, packed), (-2,)), first)
+    inside = ops.logical_and(_across(first), under)
+    zero = ops.zeros_like(packed)
+    side = ops.sum(ops.where(inside, packed, zero), (-2,))
+    here = ops.equal(_down(places), places)
+    return _Blocks(
+        ops.tril(ops.where(inside, zero, packed), -1),
+        ops.sum(ops.where(here, packed, zero), (-2,)),
+        _or_one(side, first),
+        ops.astype(ops.abs(pivots), dtype="int64") - 1,
+        first,
+        ops.logical_and(negative, odd),
+    )
+
+
+def _matrix_at(x: Any, i: Any) -> Any:
+    """Element i of the last axis, as a matrix of one element."""
+    return _down(_down(column_of(x, i)))
+
+
+def _rows_before(i: Any) -> Any:
+    return ops.maximum(i - 1, 0)
+
+
+def _solve_forward(
+    places: Any, i: Any, blocks: _Blocks, y: Any, hermitian: bool
+) -> Any:
+    """Row i of D @ adjoint(L) @ x, and with it the row before in a block of two."""
+    second = _matrix_at(blocks.second, i)
+    waits = _matrix_at(blocks.first, i)
+    moved = swap_rows(y, places, i, _matrix_at(blocks.row, i))
+    y = ops.where(waits, y, moved)
+    h, down = _rows_before(i), _down(places)
+    own, last = _across(row_of(y, i)), _across(row_of(y, h))
+    left = y - _down(column_of(blocks.low, i)) * own
+    left = left - _where(second, _down(column_of(blocks.low, h)) * last)
+    main = _matrix_at(blocks.main, i)
+    side = _or_one(_matrix_at(blocks.side, h), second)
     other = conjugate(side) if hermitian else side
-    after, before = (_roll_columns(main, n) for n in (-1, 1))
-    next_y, last_y = (ops.roll(y, np.array([n]), axes=(-2,)) for n in (-1, 1))
-    own_side, own_other = (_roll_columns(v, 1) for v in (side, other))
-    single = _or_one(main, ops.logical_not(ops.logical_or(first, second)))
-    top, end = _down(main / other), _down(after / side)
-    upper = (end * y / _down(other) - next_y / _down(side)) / _scale(top, end, first)
-    top, end = _down(before / own_other), _down(main / own_side)
-    lower = (top * y / _down(own_side) - last_y / _down(own_other)) / _scale(
-        top, end, second
-    )
-    return ops.where(
-        _down(first), upper, ops.where(_down(second), lower, y / _down(single))
-    )
+    top, end = _matrix_at(blocks.main, h) / other, main / side
+    scale = _or_one(top * end - 1.0, second)
+    upper = (end * (last / other) - own / side) / scale
+    lower = (top * (own / side) - last / other) / scale
+    single = own / _or_one(main, ops.logical_not(ops.logical_or(waits, second)))
+    found = ops.where(ops.equal(down, i), ops.where(second, lower, single), left)
+    in_pair = ops.logical_and(second, ops.equal(down, h))
+    return ops.where(waits, y, ops.where(in_pair, upper, found))
 
 
-def _roll_columns(x: Any, by: int) -> Any:
-    return ops.roll(x, np.array([by]), axes=(-1,))
-
-
-def _scale(top: Any, end: Any, condition: Any) -> Any:
-    return _or_one(top * end - 1.0, _down(condition))
+def _solve_backward(
+    places: Any, i: Any, blocks: _Blocks, y: Any, hermitian: bool
+) -> Any:
+    """Row i of x, and with it the row before in a block of two."""
+    second, down = _matrix_at(blocks.second, i), _down(places)
+    waits, h = _matrix_at(blocks.first, i), _rows_before(i)
+    back = conjugate(blocks.low) if hermitian else blocks.low
+    rows = [
+        ops.sum(_down(column_of(back, j)) * y, (-2,), keepdims=True) for j in (i, h)
+    ]
+    in_pair = ops.logical_and(second, ops.equal(down, h))
+    change = ops.where(ops.equal(down, i), rows[0], _where(in_pair, rows[1]))
+    found = swap_rows(y - change, places, i, _matrix_at(blocks.row, i))
+    return ops.where(waits, y, found)
 
 
 # -- samples -----------------------------------------------------------------------

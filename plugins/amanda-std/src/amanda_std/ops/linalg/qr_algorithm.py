@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from amanda_std.inference.element_types import complex_type, part_type
+from amanda_std.inference.element_types import complex_type
 from amanda_std.ops._late import late as ops
 from amanda_std.ops.linalg.eigenvalues import eig
 from amanda_std.ops.linalg.elimination import (
@@ -41,9 +41,8 @@ class _Schur(NamedTuple):
 @eig.decomposition
 def eig_by_qr_steps(x: Any) -> Any:
     is_real, x = not is_complex(x), ops.astype(x, dtype=complex_type(x.dtype))
-    norm = ops.sqrt(ops.sum(ops.square(magnitude(x)), (-2, -1), keepdims=True))
-    limit = norm * machine_epsilon(part_type(x.dtype))
-    triangle, basis, _ = _schur_form(x, limit)
+    limit = _rounding_error(x)
+    triangle, basis, _ = schur_form(x)
     values = _diagonal(triangle)
     vectors = ops.matmul(basis, _vectors_of_triangle(triangle, values, limit))
     lengths = ops.sqrt(ops.sum(ops.square(magnitude(vectors)), (-2,), keepdims=True))
@@ -80,7 +79,14 @@ def _diagonal(x: Any) -> Any:
     return ops.sum(ops.where(here, x, ops.zeros_like(x)), (-1,))
 
 
-def _schur_form(x: Any, limit: Any) -> _Schur:
+def _rounding_error(x: Any) -> Any:
+    norm = ops.sqrt(ops.sum(ops.square(magnitude(x)), (-2, -1), keepdims=True))
+    return norm * machine_epsilon(x.dtype)
+
+
+def schur_form(x: Any) -> _Schur:
+    """Upper triangular matrices and the unitary ones that turn complex x into them."""
+    limit = _rounding_error(x)
     places = numbers(x, -1)
     size = ops.dim(x, axis=-1)
     batch = ops.zeros_like(ops.sum(x, (-2, -1), keepdims=True))

@@ -6,10 +6,11 @@ Inverse functions: Kahan, Branch Cuts for Complex Elementary Functions, 1987.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from amanda.mapping import Decline
+from amanda_std.engine.values import dims_of
 from amanda_std.ops._complex_parts import (
     ComplexParts,
     compute_by_parts,
@@ -21,7 +22,7 @@ from amanda_std.ops.math.cumulative import cumulative_prod
 from amanda_std.ops.math.reduction import prod
 from amanda_std.ops.tensor.scatter import scatter_elements, scatter_nd
 from amanda_std.ops.tensor.shape import astype
-from amanda_std.ops.tensor.unique import nonzero
+from amanda_std.ops.tensor.unique import nonzero, unique
 
 Parts = ComplexParts
 
@@ -104,7 +105,41 @@ def reciprocal_of_parts(x: Parts) -> Parts:
 
 
 @prod.on_complex_parts
-def product_by_angles(x: Parts, axes: Any = None, *, keepdims: bool) -> Parts:
+def product_of_parts(x: Parts, axes: Any = None, *, keepdims: bool) -> Parts:
+    """Of axes of known sizes by products of halves, else by magnitudes and angles."""
+    dims = dims_of(x.real)
+    places = range(len(dims)) if axes is None else axes
+    if isinstance(places, Sequence) and all(isinstance(dims[i], int) for i in places):
+        chosen = [i % len(dims) for i in places]
+        for axis in chosen:
+            x = _product_of_halves(x, axis, int(dims[axis]))
+        return x if keepdims else compute_by_parts(ops.squeeze, [x, chosen], {})
+    return _product_by_angles(x, axes, keepdims)
+
+
+def _product_of_halves(x: Parts, axis: int, count: int) -> Parts:
+    if not count:
+        ones = ops.prod(x.real, (axis,), keepdims=True)
+        return Parts(ones, ops.zeros_like(ones))
+    while count > 1:
+        half, rest = divmod(count, 2)
+
+        def take(start: int, end: int, x: Parts = x) -> Parts:
+            found: Parts = compute_by_parts(
+                ops.slice_, [x, (start,), (end,), (axis,)], {}
+            )
+            return found
+
+        y = take(0, half) * take(half, 2 * half)
+        if rest:
+            y = compute_by_parts(
+                ops.concat, [y, take(count - 1, count)], {"axis": axis}
+            )
+        x, count = y, half + rest
+    return x
+
+
+def _product_by_angles(x: Parts, axes: Any, keepdims: bool) -> Parts:
     """The product of the magnitudes at the sum of the angles."""
     size = ops.prod(ops.hypot(*x.parts), axes, keepdims=keepdims)
     return _polar(size, ops.sum(_angle(x), axes, keepdims=keepdims))
@@ -143,6 +178,18 @@ def nonzero_in_a_part(x: Parts) -> Any:
     return ops.nonzero(differ_in_a_part(x, Parts(ops.zeros_like(x.real))))
 
 
+@unique.on_complex_parts
+def unique_pairs(x: Parts, *, axis: int | None, sorted: bool) -> Any:
+    """By real parts, then by imaginary parts, as rows of pairs are sorted."""
+    if axis is None:
+        rows = ops.reshape(x.pairs, (-1, 2))
+        values, *positions = ops.unique(rows, axis=0, sorted=sorted)
+    else:
+        place = axis % x.ndim
+        values, *positions = ops.unique(x.pairs, axis=place, sorted=sorted)
+    return Parts(pairs=values), *positions
+
+
 def _scatter_by_parts(operation: Callable[..., Any]) -> Any:
     def rule(*args: Any, reduction: str, **attrs: Any) -> Any:
         if reduction not in ("none", "add"):
@@ -162,6 +209,12 @@ scatter_nd.on_complex_parts(_scatter_by_parts(scatter_nd))
 @elementary.exp.on_complex_parts
 def exp_of_parts(x: Parts) -> Parts:
     return _polar(ops.exp(x.real), x.imag)
+
+
+@elementary.cbrt.on_complex_parts
+def cbrt_of_parts(x: Parts) -> Parts:
+    """The principal root, of a third of the angle."""
+    return _polar(ops.cbrt(ops.hypot(*x.parts)), _angle(x) / 3.0)
 
 
 @elementary.exp2.on_complex_parts

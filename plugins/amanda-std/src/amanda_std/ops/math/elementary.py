@@ -7,10 +7,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from amanda_std.engine.annotations import Floating, Real, RealFloating
 from amanda_std.engine.arrays import xp
 from amanda_std.engine.operation import UnaryOperation, primitive
-from amanda_std.engine.samples import binary, unary
+from amanda_std.engine.samples import Sample, Samples, binary, unary
 from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 
@@ -65,10 +67,6 @@ log10: UnaryOperation = _function(
     "log10", "Base-10 logarithm", math.log10, _POSITIVE,
     lambda g, x: [g / (x * math.log(10))],
 )  # fmt: skip
-cbrt: UnaryOperation = _function(
-    "cbrt", "Cube root", lambda x: math.copysign(builtins.abs(x) ** (1 / 3), x),
-    (-8.0, -0.5, 0.3, 2.25), lambda g, y: [g / (y * y * 3.0)], [(0, 0)],
-)  # fmt: skip
 log2: UnaryOperation = _function(
     "log2", "Base-2 logarithm", math.log2, _POSITIVE,
     lambda g, x: [g / (x * math.log(2))],
@@ -120,6 +118,32 @@ atanh: UnaryOperation = _function(
     "atanh", "Inverse hyperbolic tangent", math.atanh, _INSIDE,
     lambda g, x: [g / (1.0 - x * x)],
 )  # fmt: skip
+
+
+@primitive(shape=shapes.pointwise)
+def cbrt(x: Floating) -> Floating:
+    """Cube root; of complex numbers the principal one"""
+    np_ = xp(x)
+    if x.dtype.kind != "c":
+        return np_.cbrt(x)
+    zero = x == 0
+    root = np_.exp(np_.log(np_.where(zero, 1, x)) / 3)
+    return np_.where(zero, 0, root).astype(x.dtype)
+
+
+cbrt.gradient(lambda g, y: [g / (y * y * 3.0)])
+
+
+@cbrt.samples
+def _() -> Samples:
+    real = unary(lambda x: math.copysign(builtins.abs(x) ** (1 / 3), x),
+                 (-8.0, -0.5, 0.3, 2.25), edges=[(0, 0)])  # fmt: skip
+    yield from real()
+    x = np.array([8, -8, 1j, -0.5 - 2j, 0.25 + 1j])
+    y = np.array([v ** (1 / 3) for v in x.tolist()])
+    yield Sample((x,), y)
+    yield Sample((x.astype("complex64"),), y.astype("complex64"))
+    yield Sample((np.zeros(2, complex),), np.zeros(2, complex), smooth=False)
 
 
 def call_scipy_special(name: str, x: Any) -> Any:

@@ -81,6 +81,57 @@ def _scale(y: Any, x: Any, axis: int, size: Any, norm: str, *, inverse: bool) ->
     return y * factor if inverse else y / factor
 
 
+def dft_by_matrices(
+    x: Any, size: Any = None, axis: Any = -2, *, inverse: bool = False,
+    onesided: bool = False,
+) -> Any:  # fmt: skip
+    """`dft` by products with matrices of cosines and sines, for targets without it.
+
+    Data beyond the size of the transform have rows of zeros."""
+    at = normalize_axes(axis if isinstance(axis, tuple) else (axis,), x.ndim)[0]
+    mirrored = inverse and onesided
+    if size is None:
+        size = (x.shape[at] - 1) * 2 if mirrored else x.shape[at]
+    order = (*(i for i in range(x.ndim - 1) if i != at), at, x.ndim - 1)
+    moved = ops.transpose(x, perm=order)
+    real = ops.gather(moved, np.asarray(0), -1)
+    imag = ops.sum(ops.slice_(moved, (1,), (2,), (-1,)), (-1,))  # 0 if there is none
+    cosine, sine = _waves(x, at, size, mirrored, onesided and not inverse)
+    if inverse:
+        sine = -sine
+    found = [ops.matmul(real, cosine) + ops.matmul(imag, sine)]
+    if not mirrored:
+        found.append(ops.matmul(imag, cosine) - ops.matmul(real, sine))
+    y = ops.stack(*found, axis=-1)
+    if inverse:
+        length = ops.astype(size, dtype=x.dtype)
+        y = y / (float(size) if isinstance(size, int) else length)
+    return ops.transpose(y, perm=tuple(map(order.index, range(x.ndim))))
+
+
+def _waves(
+    x: Any, axis: int, size: Any, mirrored: bool, is_half: bool
+) -> tuple[Any, Any]:
+    """The cosines and sines of each pair of a row of data and a column of results.
+
+    `mirrored`: rows of frequencies stand for those of opposite sign as well."""
+    half = size // 2 + 1
+    rows = ops.arange(0, x.shape[axis])
+    columns = ops.arange(0, half if is_half else size)
+    steps = ops.remainder(ops.expand_dims(rows, (1,)) * columns, size)
+    whole = float(size) if isinstance(size, int) else ops.astype(size, dtype="float64")
+    angles = ops.astype(steps, dtype="float64") * (2 * math.pi / whole)
+    alone = ops.equal(ops.remainder(rows * 2, size), 0)
+    count = ops.where(alone, np.asarray(1.0), np.asarray(2.0 if mirrored else 1.0))
+    inside = ops.less(rows, half if mirrored else size)
+    weights = ops.expand_dims(ops.where(inside, count, np.asarray(0.0)), (1,))
+    cosine, sine = (
+        ops.astype(wave * weights, dtype=x.dtype)
+        for wave in (ops.cos(angles), ops.sin(angles))
+    )
+    return cosine, sine
+
+
 def _fit(pairs: Any, size: Any, axis: int) -> Any:
     """The axis cropped, or padded with zeros, to a size."""
     known = pairs.type.shape.dims[axis]
@@ -88,6 +139,7 @@ def _fit(pairs: Any, size: Any, axis: int) -> Any:
         if known == size:
             return pairs
         return ops.pad(pairs, [(0, size - known)], None, (axis,))
-    missing = size - ops.dim(pairs, axis=axis)
-    span = ops.stack(np.asarray(0), missing, axis=0)
-    return ops.pad(pairs, ops.reshape(span, (1, 2)), None, (axis,))
+    dims = list(pairs.shape)
+    dims[axis] = size
+    zeros = ops.full(dims, np.zeros((), pairs.dtype.numpy))
+    return ops.slice_(ops.concat(pairs, zeros, axis=axis), (0,), (size,), (axis,))
