@@ -2,6 +2,12 @@
 
 An operator, constant, comparison or axis is changed, a branch always or never taken, a
 cast or statement removed, or the results are reordered.
+
+`varied_calls` are calls that may show that a mutant is not equivalent to the original:
+the arguments of samples are changed, to other values, NaN, infinities and zeros, other
+element types, and axes of two elements, one or none. A mutant is refuted by a call with
+a result of another type, shape or value. What the original refuses counts for nothing,
+since a mutant may refuse less.
 """
 
 from __future__ import annotations
@@ -9,18 +15,32 @@ from __future__ import annotations
 import ast
 import gc
 import inspect
+import itertools
 import re
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy, deepcopy
 from functools import partial
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from ml_dtypes import finfo
 
 from amanda_std import Operation
+from amanda_std.backends import Sample
 
-__all__ = ["PACKAGE", "Mutant", "apply_mutant", "mutants", "nested_codes"]
+__all__ = [
+    "PACKAGE",
+    "Call",
+    "Mutant",
+    "apply_mutant",
+    "counterexample",
+    "mutants",
+    "nested_codes",
+    "varied_calls",
+]
 
 PACKAGE = "amanda_std.ops"
 
@@ -251,3 +271,154 @@ def nested_codes(code: CodeType) -> Iterator[CodeType]:
     for const in code.co_consts:
         if isinstance(const, CodeType):
             yield from nested_codes(const)
+
+
+# -- calls that may refute a mutant ------------------------------------------------
+
+SEED: Final = 7
+PER_OP: Final = 300
+"""The maximum number of calls of one op."""
+ULPS: Final = 8
+"""Units in the last place that a result may differ by, where the order of additions
+differs."""
+_FLOATS: Final = ("float16", "float32", "float64")
+_SPECIAL: Final = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0)
+
+
+class Call(NamedTuple):
+    op: Operation
+    args: tuple[Any, ...]
+    attrs: dict[str, Any]
+
+    def __str__(self) -> str:
+        args = ", ".join(
+            f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else repr(x)[:40]
+            for x in self.args
+        )
+        return f"{self.op.name}({args}) {self.attrs or ''}"
+
+
+def varied_calls(op: Operation, samples: Sequence[Sample]) -> Iterator[Call]:
+    """At most `PER_OP` calls of an op, evenly spaced among all variations."""
+    every = list(_variations(op, samples))
+    step = max(1, -(-len(every) // PER_OP))
+    yield from every[::step]
+
+
+def _variations(op: Operation, samples: Sequence[Sample]) -> Iterator[Call]:
+    random = np.random.default_rng(SEED)
+    for sample in samples:
+        for change in _CHANGES:
+            args = tuple(change(random, value) for value in sample.args)
+            yield Call(op, args, sample.attrs)
+        yield from (Call(op, args, sample.attrs) for args in _resized(sample.args))
+
+
+# -- changes -----------------------------------------------------------------------
+
+
+def _of_floats(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def change(random: Any, value: Any) -> Any:
+        is_float = isinstance(value, np.ndarray) and value.dtype.name in _FLOATS
+        return function(random, value) if is_float else value
+
+    return change
+
+
+def _permuted(random: Any, value: Any) -> Any:
+    """The elements in another order; integers keep their range."""
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        return value
+    return random.permutation(value.reshape(-1)).reshape(value.shape)
+
+
+def _scaled(random: Any, value: Any) -> Any:
+    factors = random.uniform(-3, 3, value.shape)
+    with np.errstate(all="ignore"):
+        return np.asarray(value * factors.astype(value.dtype))
+
+
+def _drawn(random: Any, value: Any) -> Any:
+    return np.asarray(random.normal(size=value.shape)).astype(value.dtype)
+
+
+def _special(random: Any, value: Any) -> Any:
+    chosen = random.choice(_SPECIAL, value.shape).astype(value.dtype)
+    return np.where(random.random(value.shape) < 0.4, chosen, value)
+
+
+def _cast_to(name: str) -> Callable[[Any, Any], Any]:
+    def cast(_: Any, value: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return value.astype(name)
+
+    return _of_floats(cast)
+
+
+_CHANGES: Final[Sequence[Callable[[Any, Any], Any]]] = (
+    _permuted,
+    _of_floats(_scaled),
+    _of_floats(_special),
+    _of_floats(
+        lambda random, value: random.normal(size=value.shape).astype(value.dtype)
+    ),
+    *map(_cast_to, _FLOATS),
+)
+
+
+def _resized(args: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """Equal axes of all arrays cut to no element, one or two."""
+    arrays = [x for x in args if isinstance(x, np.ndarray) and x.ndim]
+    sizes = {size for x in arrays for size in x.shape if size > 1}
+    for size, count in itertools.product(sizes, (0, 1, 2)):
+        yield tuple(_with_size(x, size, count) for x in args)
+
+
+def _with_size(value: Any, size: int, count: int) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    return value[tuple(slice(count) if n == size else slice(None) for n in value.shape)]
+
+
+# -- comparison --------------------------------------------------------------------
+
+
+def counterexample(
+    calls: Iterable[Call], before: Callable[[Call], Any], after: Callable[[Call], Any]
+) -> tuple[Call | None, int]:
+    """The first call with another result afterwards, and the number of compared calls.
+
+    Both functions return the list of results, or None for an error."""
+    compared = 0
+    for call in calls:
+        wanted = before(call)
+        if wanted is None:
+            continue
+        compared += 1
+        have = after(call)
+        if have is None or not _is_same(have, wanted):
+            return call, compared
+    return None, compared
+
+
+def _is_same(have: Any, wanted: Any) -> bool:
+    if isinstance(wanted, list | tuple):
+        return (
+            isinstance(have, list | tuple)
+            and len(have) == len(wanted)
+            and all(map(_is_same, have, wanted))
+        )
+    if not isinstance(wanted, np.ndarray | np.generic):
+        return type(have) is type(wanted)
+    a, b = np.asarray(have), np.asarray(wanted)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    is_float = a.dtype.kind in "fc" or "float" in a.dtype.name
+    if not is_float:
+        return bool(np.array_equal(a, b))
+    limits: Any = finfo
+    unit = float(limits(a.dtype).eps)
+    wide = "complex128" if a.dtype.kind == "c" else "float64"
+    a, b = a.astype(wide), b.astype(wide)
+    scale = np.abs(b[np.isfinite(b)]).max(initial=0.0)
+    return bool(np.allclose(a, b, ULPS * unit, ULPS * unit * scale, equal_nan=True))

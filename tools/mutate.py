@@ -3,6 +3,8 @@
     python tools/mutate.py [OP ...] [--table primitives|composites|numpy|jax]
                            [--every N] [--equivalent] [--module NAME] [--tests FILE]
     python tools/mutate.py --table T --document     also writes its row in docs/std.md
+    python tools/mutate.py --table T --refute       compares equivalent mutants with the
+                                                    original, see `mutants.py`
 
 Each function that an op of the table runs is changed in one place (`mutants.py`), and
 the samples of the ops that reach it must fail: computed by the kernels; else, for
@@ -19,6 +21,7 @@ choose an algorithm by size.
 from __future__ import annotations
 
 import argparse
+import copy
 import gc
 import inspect
 import io
@@ -55,10 +58,13 @@ sys.path.insert(0, str(ROOT))
 
 from tools.mutants import (  # noqa: E402  the package of this file
     PACKAGE,
+    Call,
     Mutant,
     apply_mutant,
+    counterexample,
     mutants,
     nested_codes,
+    varied_calls,
 )
 
 LEAST = {"primitives": 0.95, "composites": 0.92, "numpy": 0.95, "jax": 0.55}
@@ -374,9 +380,11 @@ class Outcome(NamedTuple):
 
 def run_mutants(
     table: str = "primitives", names: Sequence[str] = (), every: int = 1,
-    module: str | None = None, tests: Sequence[str] = (),
+    module: str | None = None, tests: Sequence[str] = (), only_listed: bool = False,
 ) -> Outcome:  # fmt: skip
-    """Mutate functions one by one, and run samples and tests."""
+    """Mutate functions one by one, and run samples and tests.
+
+    `only_listed`: only mutants that `equivalent.py` lists."""
     found = (
         functions_of_module(module, table)
         if module
@@ -384,18 +392,22 @@ def run_mutants(
     )
     if tests and not run_tests(tests, TABLES.get(table, _NO_TABLE)):
         raise SystemExit("a test fails without any mutation")
-    return _run_mutants(table, found, every, tests)
+    chosen: Iterator[Mutant]
+    chosen = itertools.islice(_mutants_of(found), every - 1, None, every)
+    if only_listed:
+        chosen = (each for each in chosen if _equivalence_reason(each) is not None)
+    return _run_mutants(table, found, chosen, tests)
 
 
 def _run_mutants(
-    name: str, found: FunctionsWithOps, every: int, tests: Sequence[str]
+    name: str, found: FunctionsWithOps, chosen: Iterable[Mutant], tests: Sequence[str]
 ) -> Outcome:
     table = TABLES.get(name, _NO_TABLE)
     kernels = table.kernels if name in TABLES else None
     checks = () if name in TABLES else graph_checks()
     samples = verified_samples(found, kernels, table)
     count, survived, equivalent = 0, [], []
-    for mutant in itertools.islice(_mutants_of(found), every - 1, None, every):
+    for mutant in chosen:
         rows = {op.name: samples[op.name] for op in mutant.ops}
         if is_caught(mutant, rows, kernels, table, tests, checks):
             count += 1
@@ -436,6 +448,53 @@ def _equivalence_reason(mutant: Mutant) -> str | None:
     return None
 
 
+# -- mutants that are listed as equivalent ---------------------------------------------
+
+
+def refute(name: str, equivalent: Sequence[Mutant]) -> int:
+    """Print each equivalent mutant with a call that shows that it is not, or the number
+    of calls with equal results; return how many are refuted."""
+    table = TABLES.get(name, _NO_TABLE)
+    kernels = table.kernels if name in TABLES else None
+    known: dict[str, list[tuple[Call, Any]]] = {}
+    refuted = 0
+    for mutant in equivalent:
+        calls = []
+        for op in mutant.ops:
+            if op.name not in known:
+                assert op.samples_rule is not None
+                varied = varied_calls(op, list(op.samples_rule()))
+                known[op.name] = [(c, _results(c, kernels, table)) for c in varied]
+            calls += known[op.name]
+        wanted = {id(call): results for call, results in calls}
+        with apply_mutant(mutant):
+            found, compared = counterexample(
+                (call for call, _ in calls),
+                lambda call, wanted=wanted: wanted[id(call)],  # type: ignore[misc]
+                lambda call: _results(call, kernels, table),
+            )
+        refuted += found is not None
+        text = f"{compared} calls are equal" if found is None else f"REFUTED by {found}"
+        print(f"{mutant}: {text}; {_equivalence_reason(mutant)}")
+    return refuted
+
+
+def _results(call: Call, kernels: Any, table: Table) -> Any:
+    """The results of a call; None for an error."""
+    args = [table.to_array(copy.deepcopy(each)) for each in call.args]
+    try:
+        with (
+            _strict(max(table.seconds, 5.0)), table.context(), use_kernels(kernels)
+        ):  # fmt: skip
+            warnings.simplefilter("ignore")
+            results = call.op.run(*call.op.bind(args, call.attrs))
+    except _TookTooLong:
+        return None
+    except Exception:  # noqa: BLE001  it refuses the call
+        return None
+    return list(results) if call.op.form.many else [results]
+
+
 def document(table: str, outcome: Outcome) -> None:
     """Write the row of a table in docs/std.md."""
     page = ROOT / "docs/std.md"
@@ -472,16 +531,22 @@ def main() -> int:
     parser.add_argument("--module", help="mutate a module")
     parser.add_argument("--tests", nargs="+", default=[], help="tests to run as well")
     parser.add_argument(
+        "--refute", action="store_true", help="compare them with the original"
+    )
+    parser.add_argument(
         "--document", action="store_true", help="write the table's row in docs/std.md"
     )
     args = parser.parse_args()
-    outcome = run_mutants(args.table, args.op, args.every, args.module, args.tests)
+    outcome = run_mutants(
+        args.table, args.op, args.every, args.module, args.tests, args.refute
+    )
     for mutant in outcome.survived:
         file = Path(inspect.getfile(mutant.function)).name
         ops = ", ".join(op.name for op in mutant.ops[:4])
         print(f"{file}:{mutant.line}: {mutant.qualified_name}: {mutant.change} [{ops}]")
     for mutant in outcome.equivalent if args.equivalent else ():
         print(f"{mutant}: {_equivalence_reason(mutant)}")
+    refuted = refute(args.table, outcome.equivalent) if args.refute else 0
     total = outcome.caught + len(outcome.survived)
     print(
         f"{outcome.caught} of {total} mutants caught ({outcome.share:.1%}); "
@@ -489,7 +554,8 @@ def main() -> int:
     )
     if args.document:
         document(args.table, outcome)
-    return int(outcome.share < LEAST[args.table])
+    too_few = outcome.share < LEAST[args.table] and not args.refute
+    return int(too_few or refuted > 0)
 
 
 if __name__ == "__main__":

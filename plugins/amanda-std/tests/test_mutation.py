@@ -49,6 +49,15 @@ def test_kernels_are_altered_and_put_back(mutate):
     assert op.function.__code__ is before
 
 
+def test_a_mutant_that_is_not_equivalent_is_refuted(mutate, capsys):
+    op = OPS["clip"]
+    found = list(mutate.mutants(op.function, [op]))
+    assert mutate.refute("primitives", found) > 0
+    printed = capsys.readouterr().out
+    assert "REFUTED by clip(" in printed
+    assert len(printed.splitlines()) == len(found)
+
+
 def test_a_sample_that_proves_nothing_lets_mutants_live(mutate):
     """A run that could not fail would say nothing."""
     op = OPS["divide"]

@@ -247,7 +247,8 @@ def _softmax_samples(logarithm: bool) -> Callable[[], Samples]:
         huge = array([3e38, 3e38, 3e38])
         third = array([math.log(1 / 3) if logarithm else 1 / 3] * 3)
         yield Sample((huge,), third, smooth=False)
-        yield Sample((ramp(0, 3),), ramp(0, 3), smooth=False)
+        for shape in ((0, 3), (2, 0)):
+            yield Sample((ramp(*shape),), ramp(*shape), smooth=False)
 
     return make
 

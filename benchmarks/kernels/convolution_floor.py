@@ -1,6 +1,6 @@
 """The convolutions of ResNet-50, each by itself: XLA's fastest way against onnxruntime.
 
-    python benchmarks/convolution_floor.py [--folder F] [--rounds N]
+    python benchmarks/kernels/convolution_floor.py [--folder F] [--rounds N]
 
 For each shape, several algorithms and settings of XLA are measured as a program of
 their own, with bias and ReLU, without the cost of a call; the best time counts. For
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.run_models import export_cached, is_installed
 
