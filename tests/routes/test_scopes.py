@@ -118,3 +118,16 @@ def test_the_page_of_an_op_has_its_module(tmp_path):
     assert "module     act" in lines
     assert "class      torch.nn.modules.GELU" in lines
     assert 'line       File "net.py", line 7, in act\n    z' in lines
+
+
+def test_an_op_that_writes_in_place_has_its_scope():
+    graph = program()
+    stack = graph["gelu"].attrs["torch:node"]["metadata"]["nn_module_stack"]
+    graph.result(graph.add("aten.relu_.default", [graph["relu"].output]).output, "z")
+    written = graph.result_ports[-1].source.op
+    written.output.type = graph["relu"].output.type
+    graph.rename(written, "relu_")
+    written.attrs["torch:node"] = {"metadata": {"nn_module_stack": stack}}
+    hub = amanda.convert(graph, "amanda/std/1")
+    scope = ScopeTable.of(hub).scope_of(hub.result_ports[-1].source.op)
+    assert (scope.op, scope.modules) == ("relu_", ("", "act"))

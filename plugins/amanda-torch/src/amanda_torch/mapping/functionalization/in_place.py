@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from amanda import namespace
 from amanda.dictionary import Dictionary
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_torch.aliases import written_inputs
@@ -84,6 +84,10 @@ def _forget_files(graph: Graph) -> None:
         for op in part:
             if op.has_attrs:
                 op.attrs.pop(NODE_RECORDS.key, None)
+
+
+def _made_from(op: Op) -> Provenance:
+    return Provenance((op.name or op.type or "",), "functionalize")
 
 
 class _Functionalization:
@@ -198,6 +202,7 @@ class _Functionalization:
         values = [v for i, v in enumerate(op.inputs) if i not in written]
         with self.graph.before(op):
             made = self.graph.add(type, values, dict(op.attrs), outputs=len(written))
+        made.provenance = _made_from(op)
         for i, target in enumerate(targets):
             assert target is not None
             new = self._like(op, made.outputs[i], target)
@@ -231,6 +236,7 @@ class _Functionalization:
                 None if v is None else self.storages.current(v, op) for v in op.inputs
             ]
             made = self.graph.add(type, values, attrs, outputs=outputs)
+        made.provenance = _made_from(op)
         for i, port in enumerate(op.input_ports):
             if port.name is not None:
                 made.input_ports[i].set_name(port.name)
