@@ -79,7 +79,7 @@ def _info(graph: amanda.Graph) -> None:
 
     counts = info.count_contents(graph)
     "\n".join(
-        map(str, plain_lines(info._info_lines("f", "x", graph, counts, full=True)))
+        map(str, plain_lines(info._info_lines("f", "json", graph, counts, full=True)))
     )
 
 
