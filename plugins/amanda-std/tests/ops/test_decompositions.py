@@ -78,3 +78,14 @@ def test_scaled_error_function(dtype):
     ends = np.array([np.inf, -np.inf, np.nan, 0], dtype)
     found = decomposed("erfcx", ends)
     np.testing.assert_allclose(found, [0, np.inf, np.nan, 1], rtol=150 * EPSILON[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cube_roots(dtype):
+    x = np.concatenate([np.geomspace(1e-30, 1e30, 4001), np.arange(1.0, 200) ** 3])
+    x = np.concatenate([x, -x]).astype(dtype)
+    assert difference(decomposed("cbrt", x), np.cbrt(x.astype("float64"))) < 3
+    ends = np.array([np.inf, -np.inf, np.nan, 0, -0.0], dtype)
+    found = decomposed("cbrt", ends)
+    np.testing.assert_array_equal(found, ends)
+    assert np.signbit(found[-1])

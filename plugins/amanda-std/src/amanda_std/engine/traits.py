@@ -42,6 +42,8 @@ class Trait(Enum):
     """Acts alike on the parts of complex numbers: f(a + bi) = f(a) + f(b)i.
 
     Derived for ops that move elements."""
+    COMPLEX_INSIDE = auto()
+    """The definition computes with complex numbers, of real arguments too."""
     CASTS = auto()
     """Converts each element to the dtype in its attribute `dtype`."""
     KEEPS_NON_NEGATIVE = auto()

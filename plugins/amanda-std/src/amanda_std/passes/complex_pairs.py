@@ -66,6 +66,8 @@ def _is_complex(type_: object) -> TypeGuard[TensorType]:
 
 
 def _has_complex_values(graph: Graph) -> bool:
+    if any(map(_is_complex_inside, graph)):
+        return True
     ports = (port for op in graph for port in op.outputs)
     return any(_is_complex(p.type) for p in (*graph.parameters, *ports)) or any(
         _is_complex(value_type(op.output)) for op in graph if op.is_constant
@@ -352,7 +354,13 @@ def _carries_values(op: Op) -> bool:
     return operation.body_rule is not None
 
 
+def _is_complex_inside(op: Op) -> bool:
+    return is_std(op) and Trait.COMPLEX_INSIDE in operation_of(op).traits
+
+
 def _touches_complex_values(op: Op) -> bool:
+    if _is_complex_inside(op):
+        return True
     values = (*(v for v in op.inputs if v is not None), *op.outputs)
     return any(_holds_complex(value_type(v)) for v in values)
 

@@ -15,6 +15,7 @@ from amanda.types import DType, Shape
 from amanda_std.engine.annotations import Floating
 from amanda_std.engine.operation import primitive
 from amanda_std.engine.samples import Sample, Samples
+from amanda_std.engine.traits import Trait
 from amanda_std.inference.element_types import complex_type
 from amanda_std.ops._late import late as ops
 from amanda_std.ops._oracles.matrices import (
@@ -169,6 +170,8 @@ def matrix_log_by_schur_form(x: Any) -> Any:
     return _function_of_matrix(_log_of_triangle, _schur_of_values, x)
 
 
+matrix_sqrt.trait(Trait.COMPLEX_INSIDE)
+matrix_log.trait(Trait.COMPLEX_INSIDE)
 matrix_sqrt.not_differentiable("it is the solution of a Sylvester equation")
 matrix_log.not_differentiable("it is that of the exponential of a block matrix")
 

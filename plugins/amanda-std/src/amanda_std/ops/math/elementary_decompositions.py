@@ -22,7 +22,7 @@ from amanda_std.ops.math.cumulative import (
     cumulative_max,
     cumulative_min,
 )
-from amanda_std.ops.math.elementary import atan2, exp2, log10
+from amanda_std.ops.math.elementary import atan2, cbrt, exp2, log10
 from amanda_std.ops.math.reduction import extreme_identity
 
 _INF, _NAN = math.inf, math.nan
@@ -31,6 +31,21 @@ _INF, _NAN = math.inf, math.nan
 @exp2.decomposition
 def exp2_by_pow(x: Any) -> Any:
     return ops.pow(2.0, x)
+
+
+@cbrt.decomposition
+@in_float32
+def cbrt_by_pow(x: Any) -> Any:
+    """A power, and a step of Newton's method, which corrects its exponent."""
+    if x.dtype.kind == "complex":
+        zero = ops.equal(x, 0.0)
+        root = ops.exp(ops.log(ops.where(zero, ops.ones_like(x), x)) / 3.0)
+        return ops.where(zero, x, root)
+    size = ops.abs(x)
+    root = ops.pow(size, 1 / 3)
+    better = root - (root - size / (root * root)) / 3.0
+    edge = ops.logical_or(ops.equal(root, 0.0), ops.equal(root, _INF))
+    return ops.copysign(ops.where(edge, root, better), x)
 
 
 @log10.decomposition
