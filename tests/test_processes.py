@@ -76,6 +76,12 @@ def test_files_of_several_frameworks_run_once_for_each(tmp_path: Path) -> None:
     ]
 
 
+def test_a_file_that_forms_a_group_sets_its_fixtures_up_once() -> None:
+    distributions = {run.name: run.distribution for run in RUNS}
+    assert distributions["core"] == "load"
+    assert distributions["amanda-torch-conformance"] == "loadgroup"
+
+
 def test_a_blocked_framework_is_not_imported(tmp_path: Path) -> None:
     code = 'import runpy; runpy.run_path("conftest.py"); import this_is_blocked'
     done = subprocess.run(

@@ -19,7 +19,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +63,14 @@ class TestRun(NamedTuple):
         many = any(not path.endswith(".py") for path in self.paths)
         return "auto" if many or len(self.paths) > MANY else "0"
 
+    @property
+    def distribution(self) -> str:
+        """How pytest-xdist shares the tests: by group, if a file forms one.
+
+        A fixture that takes long is then set up in one process."""
+        grouped = any("mark.xdist_group" in text for text in _texts(self.paths))
+        return "loadgroup" if grouped else "load"
+
 
 def runs(root: Path = ROOT) -> list[TestRun]:
     """Every run: by distribution, and in it by the large frameworks of its files."""
@@ -94,6 +102,13 @@ def _runs_of(
     ]
 
 
+def _texts(paths: Sequence[str]) -> Iterator[str]:
+    """The sources of test files: those given, and those in folders given."""
+    for path in map(ROOT.joinpath, paths):
+        for file in path.rglob("test_*.py") if path.is_dir() else [path]:
+            yield file.read_text(encoding="utf-8")
+
+
 def _is_mixed(dist: Dist) -> bool:
     """Whether the tests of a distribution install several large frameworks."""
     names = {re.split(r"[^a-z]", need, maxsplit=1)[0] for need in dist.for_tests}
@@ -123,7 +138,8 @@ def command(run: TestRun, arguments: Sequence[str]) -> list[str]:
     """The call of pytest for a run."""
     ignored = [f"--ignore={path}" for path in run.left_out]
     pytest = [sys.executable, "-m", "pytest", "-q", "-n", run.workers]
-    return [*pytest, *run.paths, *ignored, *arguments]
+    shared = ["--dist", run.distribution]
+    return [*pytest, *shared, *run.paths, *ignored, *arguments]
 
 
 def run_all(chosen: Sequence[TestRun], arguments: Sequence[str]) -> int:

@@ -22,6 +22,8 @@ from amanda_onnx_conformance.second_data import (
     shape_inputs,
 )
 
+pytestmark = pytest.mark.xdist_group("outcomes")
+
 PAGE = Path(__file__).parents[3] / "docs" / "scoreboard-onnx.md"
 PARTS = 8
 

@@ -17,6 +17,8 @@ from amanda_tf_conformance import KINDS, cases, run_case
 from amanda_tf_conformance.made_models import models_folder
 from amanda_tf_conformance.models.table import floats
 
+pytestmark = pytest.mark.xdist_group("models")
+
 PAGE = Path(__file__).parents[3] / "docs" / "scoreboard-tensorflow.md"
 EVERY_FROZEN, EVERY_MADE = 23, 14
 FAILED = ("fail", "wrong", "stopped")

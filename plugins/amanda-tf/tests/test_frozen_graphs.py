@@ -49,10 +49,12 @@ def faults_of(cases):
     }
 
 
+@pytest.mark.xdist_group("frozen_graphs")
 def test_a_slice_of_the_graphs_gives_what_tensorflow_gave(frozen_graphs):
     assert faults_of(frozen_graphs[::EVERY]) == {}
 
 
+@pytest.mark.xdist_group("frozen_graphs")
 @pytest.mark.scale
 def test_all_graphs_give_what_tensorflow_gave(frozen_graphs):
     found = Counter(outcome(case) is None for case in frozen_graphs)
@@ -60,6 +62,7 @@ def test_all_graphs_give_what_tensorflow_gave(frozen_graphs):
     assert found[True] >= 0.99 * len(frozen_graphs)
 
 
+@pytest.mark.xdist_group("frozen_graphs")
 def test_known_faults_are_faults(frozen_graphs):
     for pattern in KNOWN:
         cases = [case for case in frozen_graphs if re.fullmatch(pattern, case.name)]

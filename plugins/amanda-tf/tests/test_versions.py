@@ -34,6 +34,7 @@ def types_at(graph, version):
     return [op.type for op in found if op.type != "constant"]
 
 
+@pytest.mark.xdist_group("frozen_graphs")
 @pytest.mark.parametrize("version", ["1.15.5", "2.4.0"])
 def test_frozen_graphs_go_down_and_up(frozen_graphs, version):
     """Every graph of the set exists in 1.15.5: no op changes."""
@@ -45,6 +46,7 @@ def test_frozen_graphs_go_down_and_up(frozen_graphs, version):
         assert [op.type for op in up] == [op.type for op in graph], case.name
 
 
+@pytest.mark.xdist_group("frozen_graphs")
 @pytest.mark.scale
 def test_all_frozen_graphs_go_to_1_15_and_back(frozen_graphs):
     for case in frozen_graphs:

@@ -21,6 +21,8 @@ from amanda_torch_conformance.program_files import (
     programs_folder,
 )
 
+pytestmark = pytest.mark.xdist_group("models")
+
 PAGE = Path(__file__).parents[3] / "docs" / "scoreboard-torch.md"
 SLICE = "^(bert|llama-cache|detr)$"
 

@@ -12,6 +12,8 @@ import pytest
 
 import amanda
 
+pytestmark = pytest.mark.xdist_group("quantized")
+
 KEPT = {  # QuantizeLinear, DequantizeLinear
     "x86-static": (2, 4),
     "x86-dynamic": (2, 4),

@@ -15,6 +15,8 @@ from amanda.scoreboard import count_outcomes, parse_section
 from amanda_torch_conformance import KINDS, cases, run_case
 from amanda_torch_conformance.program_files import programs_folder
 
+pytestmark = pytest.mark.xdist_group("programs")
+
 PAGE = Path(__file__).parents[3] / "docs" / "scoreboard-torch.md"
 EVERY = 19
 
