@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.install_independent
+
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = spec_from_file_location("face_table", ROOT / "tools" / "face_table.py")
 assert SPEC is not None

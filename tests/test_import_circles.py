@@ -6,6 +6,10 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.install_independent
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [
     ROOT / "core/src",

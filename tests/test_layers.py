@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.install_independent
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Lowest first. Modules of one floor do not know each other; inside one name (a package)

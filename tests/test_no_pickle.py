@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.install_independent
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(
     path

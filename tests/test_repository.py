@@ -20,6 +20,8 @@ import pytest
 
 import amanda
 
+pytestmark = pytest.mark.install_independent
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("benchmarks", "core", "examples", "namespaces", "plugins", "tests", "tools")
 MADE = {".venv", ".tox", "build", "dist", "__pycache__"}

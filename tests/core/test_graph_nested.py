@@ -13,6 +13,8 @@ from amanda.graph import ControlPort, Edge, Graph, InputPort, Op
 from amanda.passes import inline
 from amanda.types import parse_type
 
+pytestmark = pytest.mark.install_independent
+
 
 def layer() -> Graph:
     """hk = h(hx, hy): a graph with two ports in, one out."""

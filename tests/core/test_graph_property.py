@@ -14,6 +14,8 @@ from strategies import graphs
 from amanda.errors import GraphError
 from amanda.graph import Graph, InputPort, Op, OutputPort
 
+pytestmark = pytest.mark.install_independent
+
 picks = st.integers(0, 1 << 30)
 
 

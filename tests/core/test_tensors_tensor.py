@@ -20,6 +20,8 @@ from amanda.errors import FormatError, InvalidTypeError
 from amanda.tensors import FileMap, Tensor, dedup, hashing
 from amanda.types import DType, Quantized, TensorType
 
+pytestmark = pytest.mark.install_independent
+
 NUMERIC = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
     *("uint64", "float16", "float32", "float64", "complex64", "complex128"),

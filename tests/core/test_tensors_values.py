@@ -29,6 +29,8 @@ from amanda.types import (
     TokenType,
 )
 
+pytestmark = pytest.mark.install_independent
+
 n, unknown = Sym.named("n"), Sym.unknown()
 
 DIFFERENT: list[Any] = [

@@ -23,6 +23,8 @@ from amanda.types import (
 )
 from amanda.types.lattice import dims_equal
 
+pytestmark = pytest.mark.install_independent
+
 n, m, k = (Sym.named(name) for name in "nmk")
 
 # An expression is a name, an int, or (function, left, right).

@@ -11,6 +11,8 @@ from dictionary.test_mutations import frozen
 from amanda.dictionary import Dictionary, DictionaryHistory, parse_name
 from amanda.graph import Graph
 
+pytestmark = pytest.mark.install_independent
+
 
 def digest(graph: Graph) -> str:
     return graph.digest(content=True, names=True)

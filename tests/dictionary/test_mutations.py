@@ -16,6 +16,8 @@ from dictionary.tf_graphs import graph_of as tf_graph_of
 from amanda.dictionary import Dictionary, DictionaryHistory, check_graph, parse_name
 from amanda.graph import Graph
 
+pytestmark = pytest.mark.install_independent
+
 EVERY = 3  # of the graphs, so many are left out for each that is mutated
 LARGE = 60  # ops; mutating a graph looks through it once for each fault
 

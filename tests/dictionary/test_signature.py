@@ -22,6 +22,8 @@ from amanda.errors import FormatError
 from amanda.files.binary.messages import message_classes
 from amanda.types import DType, SequenceType, Sym, TensorType
 
+pytestmark = pytest.mark.install_independent
+
 LINES = [
     "Nothing() -> ()",
     "MatMul(a: T, b: T, *, transpose_a: bool = false) -> (product: T)  T in {f16, f32}",

@@ -18,6 +18,8 @@ from amanda.graph import Graph, Provenance
 from amanda.tensors import Tensor
 from amanda.types import Shape, Sym, TensorType
 
+pytestmark = pytest.mark.install_independent
+
 some_graphs = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 

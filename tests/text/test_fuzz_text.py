@@ -17,6 +17,8 @@ from amanda.files.text import json_form, readable, yaml_form
 from amanda.files.text.document.schema import EdgeDocument
 from amanda.graph import Graph
 
+pytestmark = pytest.mark.install_independent
+
 ROUNDS = int(os.environ.get("AMANDA_FUZZ_ROUNDS", "500"))
 SLOW = 5.0  # seconds that no text of this size may take
 

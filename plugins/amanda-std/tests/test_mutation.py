@@ -13,6 +13,8 @@ import pytest
 from amanda_std.engine.samples import Sample, array, difference
 from amanda_std.ops import OPS
 
+pytestmark = pytest.mark.install_independent
+
 TOOL = Path(__file__).parents[3] / "tools" / "mutate.py"
 SLICES = {"primitives": 41, "composites": 121, "numpy": 3}
 """One mutant in so many, by table."""

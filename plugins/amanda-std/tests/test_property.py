@@ -30,6 +30,8 @@ from amanda_std.passes import (
     stable,
 )
 
+pytestmark = pytest.mark.install_independent
+
 UNARY = [
     "tanh",
     "abs",
