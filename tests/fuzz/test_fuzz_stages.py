@@ -24,7 +24,7 @@ from fuzz.progress import Progress
 from fuzz.readers import installed_readers
 from fuzz.workers import run_batches
 
-MUTATIONS = int(os.environ.get("AMANDA_FUZZ_MUTATIONS", "2000"))
+MUTATIONS = int(os.environ.get("AMANDA_FUZZ_MUTATIONS", "500"))
 FIRST = int(os.environ.get("AMANDA_FUZZ_FIRST", "0"))
 PROCESSES = int(
     os.environ.get("AMANDA_FUZZ_PROCESSES") or len(os.sched_getaffinity(0))
