@@ -19,7 +19,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,7 +105,8 @@ def _runs_of(
 def _texts(paths: Sequence[str]) -> Iterator[str]:
     """The sources of test files: those given, and those in folders given."""
     for path in map(ROOT.joinpath, paths):
-        for file in path.rglob("test_*.py") if path.is_dir() else [path]:
+        files: Iterable[Path] = path.rglob("test_*.py") if path.is_dir() else [path]
+        for file in files:
             yield file.read_text(encoding="utf-8")
 
 
