@@ -8,12 +8,15 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from amanda.cli import run_command_line
 from amanda.scoreboard import count_outcomes, parse_section
-from amanda_torch_conformance import KINDS, cases, run_case
+from amanda_torch_conformance import KINDS, cases, page, run_case
+from amanda_torch_conformance.page import limits_section
 from amanda_torch_conformance.program_files import programs_folder
+from amanda_torch_conformance.tolerances import LARGER_LIMITS, limits_of
 
 pytestmark = pytest.mark.xdist_group("programs")
 
@@ -65,6 +68,28 @@ def test_command(programs, capsys):
     answer = json.loads(capsys.readouterr().out)
     assert (answer["suite"], answer["every"]) == ("torch", 9)
     assert sum(answer["counts"].values()) == answer["totals"]["static"]
+
+
+def test_larger_tolerances_hold_where_they_are_stated() -> None:
+    expected = [np.float32([1])]
+    plain = {"rtol": 1.3e-6, "atol": 1e-5, "ulps": 0}
+    assert limits_of("add", expected, "numpy") == plain
+    assert limits_of("fft.fft2", expected, "numpy") == plain
+    assert limits_of("fft.fft2", expected, "onnxruntime") == {**plain, "ulps": 24}
+    assert limits_of("polygamma", expected, "numpy") == {**plain, "rtol": 3e-5}
+    dynamic = limits_of("add", expected, "numpy", is_dynamic=True)
+    assert dynamic == pytest.approx({"rtol": 1.3e-5, "atol": 1e-4, "ulps": 0})
+    rows = [line for line in limits_section().splitlines() if line.startswith("| ")]
+    assert len(rows) == 1 + len(LARGER_LIMITS)
+    assert "| fft.fft2 | 24 ulps of the largest element on onnxruntime |" in rows[2]
+
+
+def test_entries_without_a_program(monkeypatch) -> None:
+    error = "ValueError: why For more information, see"
+    rows = [{"name": name, "samples": 0, "error": error} for name in ("item", "equal")]
+    monkeypatch.setattr(page, "program_rows", lambda: [*rows, {"samples": 3}])
+    text = page.missing_section()
+    assert text.splitlines()[2:] == ["- ValueError: why: equal, item"]
 
 
 def test_kinds_that_do_not_exist(capsys):

@@ -33,6 +33,7 @@ from amanda_torch_conformance.quantities import (
     QUANTITIES,
     order_quantities,
 )
+from amanda_torch_conformance.tolerances import limits_of
 from amanda_torch_conformance.training import training_function
 
 __all__ = ["KINDS", "Case", "cases", "run_case", "step_data"]
@@ -46,20 +47,9 @@ KINDS: Final = ("static", "dynamic", "models", "models-dynamic", "models-trainin
 `models-training`: one step of SGD of models, as modules of PyTorch from the hub
 """
 
-_TOLERANCES: Final = {
-    "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5),
-    "float64": (1e-7, 1e-7), "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7),
-}  # fmt: skip
-"""Those of `torch.testing`: relative and absolute."""
-_FACTOR: Final = 10
-"""PyTorch's own tests compare one implementation; sums in another order differ more."""
-_INEXACT: Final[Mapping[str, Mapping[str, Any]]] = {
-    "polygamma": {"rtol": 3e-5},  # PyTorch's trigamma of negative numbers: 2.0e-5
-    "special.polygamma": {"rtol": 3e-5},
-    "matrix_exp": {"ulps": 8},  # of elements up to 9.3e4, by PyTorch: 0.05, 4.5 units
-    "linalg.tensorinv": {"ulps": 512},  # condition 3840: PyTorch's are 227 units off
-}
-"""Tolerances where PyTorch's own outputs differ more from those in float64."""
+_TIES: Final = 10
+"""Draws apart by this multiple of the tolerance are equal: a dropped path of attention
+gives the same value in every draw, but for rounding."""
 _UNINITIALIZED: Final = ("empty", "new_empty")
 """Beginnings of names of entries whose outputs have no values."""
 
@@ -78,16 +68,13 @@ class Case:
         """The graph of one sample, by its number, or of `dynamic`."""
         return amanda.load(self.folder(sample) / "model.pt2")
 
-    def data(self, sample: int | str, name: str = "data") -> DataSet:
-        """The inputs and PyTorch's outputs of one sample."""
+    def data(self, sample: int | str, backend: str, name: str = "data") -> DataSet:
+        """The inputs and PyTorch's outputs of one sample, to be met by a backend."""
         file = self.folder(sample) / f"{name}.npz"
         expected = load_arrays(file, "out_")
-        pairs = [_TOLERANCES.get(str(y.dtype), (0.0, 0.0)) for y in expected]
-        rtol = max((r for r, _ in pairs), default=0.0)
-        atol = max((a for _, a in pairs), default=0.0)
-        rtol, atol = _FACTOR * rtol, _FACTOR * atol
-        found = DataSet(load_arrays(file, "in_"), expected, rtol, atol)
-        found = found._replace(**_INEXACT.get(self.name.partition("-")[0], {}))
+        entry, is_dynamic = self.name.partition("-")[0], sample == "dynamic"
+        limits = limits_of(entry, expected, backend, is_dynamic=is_dynamic)
+        found = DataSet(load_arrays(file, "in_"), expected, **limits)
         criterion = self._criterion(sample, found, load_arrays(file, "draws_"))
         return found._replace(criterion=criterion)
 
@@ -103,7 +90,8 @@ class Case:
             return same_quantities(quantities, *limits)
         if self.name.startswith(_UNINITIALIZED):
             return same_types(data.expected)
-        return same_distribution(draws, *limits) if draws else None
+        ties = data.rtol * _TIES, data.atol * _TIES
+        return same_distribution(draws, data.expected, *ties) if draws else None
 
 
 @dataclass(frozen=True)
@@ -224,9 +212,9 @@ def _run_samples(
 def _run_sample(
     kind: str, case: Case, sample: int | str, backend: str, settings: Mapping[str, Any]
 ) -> Outcome:
-    sets = [case.data(sample)]
+    sets = [case.data(sample, backend)]
     if kind == "dynamic":
-        sets.append(case.data(sample, "second"))
+        sets.append(case.data(sample, backend, "second"))
     return run_data_sets(
         case.name, kind, lambda: amanda.convert(case.load(sample), "std"), sets,
         backend, settings,

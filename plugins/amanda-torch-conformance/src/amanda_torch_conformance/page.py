@@ -14,8 +14,10 @@ import sys
 from typing import Final
 
 from amanda.scoreboard import print_page
+from amanda_torch_conformance.program_files import program_rows
+from amanda_torch_conformance.tolerances import LARGER_LIMITS
 
-__all__ = ["HEAD"]
+__all__ = ["HEAD", "limits_section", "missing_section"]
 
 HEAD: Final = """\
 # Programs of PyTorch
@@ -26,10 +28,10 @@ mapped to the hub, run, and compared with PyTorch's eager outputs: dtypes, shape
 values. The kinds:
 
 - `static`: an entry of `op_db`, the database of PyTorch's own tests, with up to three
-  samples; to ten times the tolerances of `torch.testing`. Entries that PyTorch does not
-  run or export on a CPU have no case.
+  samples; to the tolerances of `torch.testing`, but for the entries of the first table.
 - `dynamic`: the first sample of an entry, exported with symbolic sizes, and a sample of
-  other sizes, both run by one executable.
+  other sizes, both run by one executable; to ten times the tolerances, as inputs of
+  other sizes repeat elements, and matrices of them are ill-conditioned.
 - `models`: a model of `transformers` from a small configuration with random weights.
 - `models-dynamic`: the same with a symbolic batch and length, at two sizes, by one
   executable. On XLA it has a program for each size: "programs compiled" counts them.
@@ -55,12 +57,30 @@ whole; the mean ranks of the elements, and their squares, agree to 6 standard er
 Factorizations: the matrix that is the product of the factors, eigenvalues and
 singular values, and orthonormal vectors, but not their signs. `empty`: dtypes and
 shapes, which are all that uninitialized memory has.
-
-More is tolerated where PyTorch's own outputs are less exact, against those of SciPy in
-float64: `polygamma` of negative numbers to 3e-5 (PyTorch is off by 2.0e-5, Amanda by
-4.5e-8), and `matrix_exp` to 8 units in the last place of its largest element (PyTorch:
-0.05 of 93014, Amanda: 0.016).
 """
 
+
+def limits_section() -> str:
+    """The entries of which more is tolerated, with reasons."""
+    rows = [f"| {name} | {limit.text} | {limit.reason} |"
+            for name, limit in sorted(LARGER_LIMITS.items())]  # fmt: skip
+    head = [
+        "| entry | tolerated | PyTorch and Amanda against float64 |",
+        "|---|---|---|",
+    ]
+    return "\n".join(["## Larger tolerances\n", *head, *rows, ""])
+
+
+def missing_section() -> str:
+    """The entries of the database that have no program, by PyTorch's reason."""
+    groups: dict[str, list[str]] = {}
+    for row in program_rows():
+        if not row["samples"]:
+            why = str(row.get("error", "")).partition(" For more information")[0]
+            groups.setdefault(why, []).append(row["name"])
+    rows = [f"- {why}: {', '.join(sorted(names))}" for why, names in groups.items()]
+    return "\n".join(["## Entries without a program\n", *sorted(rows), ""])
+
+
 if __name__ == "__main__":
-    print_page(HEAD, sys.argv[1:])
+    print_page(f"{HEAD}\n{limits_section()}\n{missing_section()}", sys.argv[1:])

@@ -80,10 +80,12 @@ def program_rows(collection: str = "programs") -> list[dict[str, Any]]:
 def load_arrays(file: Path, prefix: str) -> list[Any]:
     """The stored arrays whose names have a prefix, in the order of their numbers."""
     import numpy as np
+    from ml_dtypes import bfloat16
 
     with np.load(file, allow_pickle=False) as stored:
         count = sum(name.startswith(prefix) for name in stored.files)
-        return [stored[f"{prefix}{i}"] for i in range(count)]
+        arrays = [stored[f"{prefix}{i}"] for i in range(count)]
+    return [x.view(bfloat16) if x.dtype == "V2" else x for x in arrays]
 
 
 def load_names(file: Path) -> list[str]:

@@ -71,7 +71,7 @@ def load_in_torch(graph: amanda.Graph, path: Path) -> Any:
 
 def as_tensor(array: np.ndarray) -> Any:
     """A tensor; NumPy has not all element types of PyTorch."""
-    if array.dtype.kind != "V" and array.dtype.name != "bfloat16":
+    if array.dtype.isbuiltin == 1:
         return torch.from_numpy(np.array(array))
     bits = np.array(array).view({2: "int16", 1: "uint8"}[array.dtype.itemsize])
     return torch.from_numpy(bits).view(getattr(torch, array.dtype.name))

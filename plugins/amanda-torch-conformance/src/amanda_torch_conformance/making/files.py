@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -61,6 +61,15 @@ def _write_arrays(program: Program, file: Path) -> None:
 
 
 def _array(tensor: torch.Tensor) -> Any:
-    """A tensor as an array that a `.npz` file can hold."""
+    """A tensor as an array that a `.npz` file can hold.
+
+    The bits of bfloat16 are bytes there; complex numbers of 32 bits have no array.
+    """
     dense = tensor.detach().to_dense() if tensor.layout != torch.strided else tensor
-    return dense.detach().resolve_conj().resolve_neg().numpy()
+    plain = dense.detach().resolve_conj().resolve_neg()
+    if plain.dtype == torch.bfloat16:
+        return plain.view(torch.int16).numpy().view("V2")
+    return plain.to(_WIDER.get(plain.dtype, plain.dtype)).numpy()
+
+
+_WIDER: Final = {torch.complex32: torch.complex64}

@@ -173,7 +173,7 @@ def _exact_step(call: ModelCall, kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
     model = copy.deepcopy(call.model).double()
     model.set_experts_implementation("eager")  # grouped_mm has no float64
     wide = ModelCall(model, kwargs).eval()
-    kwargs = pytree.tree_map(_widen, kwargs)
+    kwargs = pytree.tree_map(_as_float64, kwargs)
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -184,7 +184,7 @@ def _exact_step(call: ModelCall, kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
     return loss, dict(wide.named_parameters(remove_duplicate=False))
 
 
-def _widen(leaf: Any) -> Any:
+def _as_float64(leaf: Any) -> Any:
     is_narrow = isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float32
     return leaf.double() if is_narrow else leaf
 

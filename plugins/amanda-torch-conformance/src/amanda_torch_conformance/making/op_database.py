@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
@@ -22,7 +23,9 @@ __all__ = [
 ]
 
 SAMPLES: Final = 3
-"""How many samples of an entry become programs."""
+"""How many samples of an entry become programs: the first that PyTorch exports."""
+TRIED: Final = 24
+"""How many samples are tried."""
 DRAWS: Final = 500
 """How many calls of a random program are recorded."""
 ELEMENTS: Final = 256
@@ -81,21 +84,45 @@ def op_names() -> dict[str, Any]:
 def first_dtype(op: Any) -> torch.dtype:
     """The element type of the samples of an entry."""
     supported = op.supported_dtypes("cpu")
-    return next(each for each in _DTYPES if each in supported)
+    found = [each for each in _DTYPES if each in supported]
+    if not found:
+        raise ValueError("no element type is supported on a CPU")
+    return found[0]
 
 
 def programs_of(op: Any) -> Iterator[Program]:
-    """A program for each of the first samples of an entry.
+    """A program for each of the first samples of an entry that PyTorch exports.
 
-    Raises what PyTorch raises where it does not run or export one of them.
+    Raises what PyTorch raises for the first sample where it exports none.
     """
     torch.manual_seed(1)
     samples = op.sample_inputs("cpu", first_dtype(op), requires_grad=False)
-    for sample in islice(samples, SAMPLES):
+    failed: Exception | None = None
+    count = 0
+    for sample in islice(samples, TRIED):
         call = SampleCall(op, sample)
-        outputs = call(*call.tensors())
+        try:
+            yield _program_of(call)
+        except Exception as error:  # noqa: BLE001 - the next sample may be exported
+            failed = failed or error
+            continue
+        count += 1
+        if count == SAMPLES:
+            return
+    if not count:
+        raise failed or ValueError("there is no sample for a CPU")
+
+
+def _program_of(call: SampleCall) -> Program:
+    """The program of a call; where data decides what is computed, with checks of it."""
+    outputs = call(*call.tensors())
+    if not outputs:
+        raise ValueError("its result is no tensor")
+    try:
         exported = torch.export.export(call, call.tensors(), strict=False)
-        yield Program(exported, call.tensors(), outputs, _draws(exported, call))
+    except GuardOnDataDependentSymNode:
+        exported = torch.export.draft_export(call, call.tensors(), strict=False)
+    return Program(exported, call.tensors(), outputs, _draws(exported, call))
 
 
 def _draws(exported: torch.export.ExportedProgram, call: SampleCall) -> Any:
