@@ -36,7 +36,17 @@ LONE_PARTICIPLES = 3  # functions still named by one; lower it as they are renam
 # Words that are names of functions nonetheless: imperatives, nouns, mathematical terms.
 VERBS = {
     *("children", "cut", "embed", "feed", "flatten", "need", "open", "put"),
-    *("read", "run", "searchsorted", "set", "shorten", "split", "token", "when"),
+    *(
+        "read",
+        "run",
+        "searchsorted",
+        "set",
+        "shorten",
+        "split",
+        "token",
+        "when",
+        "widen",
+    ),
 }
 NO_NAMES = {  # beside all words that end in -ed or -en
     *("alike", "always", "apart", "bare", "beside", "between", "both", "bound"),
