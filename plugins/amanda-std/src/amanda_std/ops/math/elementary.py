@@ -139,10 +139,12 @@ def _() -> Samples:
     real = unary(lambda x: math.copysign(builtins.abs(x) ** (1 / 3), x),
                  (-8.0, -0.5, 0.3, 2.25), edges=[(0, 0)])  # fmt: skip
     yield from real()
-    x = np.array([8, -8, 1j, -0.5 - 2j, 0.25 + 1j])
+    x = np.array([8 + 0j, 1j, -0.5 - 2j, 0.25 + 1j])
     y = np.array([v ** (1 / 3) for v in x.tolist()])
     yield Sample((x,), y)
     yield Sample((x.astype("complex64"),), y.astype("complex64"))
+    root = np.array([1 + 1j * math.sqrt(3)])
+    yield Sample((np.array([-8 + 0j]),), root, smooth=False)  # beside the branch cut
     yield Sample((np.zeros(2, complex),), np.zeros(2, complex), smooth=False)
 
 
