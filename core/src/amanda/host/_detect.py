@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -75,7 +76,7 @@ def format_that_writes(
 
     found = _first_usable(host, matching, f"{path.name!r} is written")
     if found is None:
-        raise _unknown_format(host, path, "writes")
+        raise _unknown_format(host, path, "writes", namespace)
     return found
 
 
@@ -264,13 +265,37 @@ def _clash(found: list[PluginEntry], what: str) -> PluginClashError:
     )
 
 
-def _unknown_format(host: Host, path: Path, does: str) -> UnknownFormatError:
+def _unknown_format(
+    host: Host, path: Path, does: str, namespace: str | None = None
+) -> UnknownFormatError:
+    examples = [] if path.suffix else _example_names(host, path, namespace)
+    if examples:
+        return UnknownFormatError(
+            f"no installed format {does} {path.name!r}",
+            expected="a file name with a suffix",
+            hint=f"write {examples[0]}" + "".join(f", or {e}" for e in examples[1:]),
+        )
     return UnknownFormatError(
         f"no installed format {does} {path.name!r}",
         hint=advise_suffix(path.name)
         or "name the format, or install the plug-in that has it",
         problems=_suffixes_in_use(host, "suffixes"),
     )
+
+
+def _example_names(host: Host, path: Path, namespace: str | None) -> list[str]:
+    """Names of files that formats of a namespace write, instead of a path."""
+    if namespace is None:
+        return []
+    goal = parse_span(namespace).path
+    stem = path / "model" if path.is_dir() else path
+    found = []
+    for entry in host.entries("formats"):
+        span, suffixes = entry.manifest.get("namespace"), entry.manifest.get("suffixes")
+        if span and suffixes and parse_span(span).path == goal:
+            doc = re.split(r" \(|[,;]", str(entry.manifest.get("doc", entry.name)))[0]
+            found.append(f"{stem}{suffixes[0]} ({doc})")
+    return found
 
 
 def _suffixes_in_use(host: Host, field: str) -> list[str]:
