@@ -11,7 +11,8 @@ from amanda.types import TensorType
 
 __all__ = [
     "FROZEN", "INPUT_RECORDS", "NODE_RECORDS", "PADDING_NOTE", "PROGRAM_RECORDS",
-    "VALUE", "WEIGHT_NOTE", "is_frozen", "is_trained", "usual_groups",
+    "VALUE", "WEIGHT_NOTE", "WEIGHT_OF_PYTORCH", "is_frozen", "is_trained",
+    "usual_groups",
 ]  # fmt: skip
 
 VALUE: Final = VALUE_NOTE
@@ -20,6 +21,9 @@ VALUE: Final = VALUE_NOTE
 WEIGHT_NOTE: Final = "x-weight"
 """The free note of a constant of the hub with its kind in PyTorch: that of `get_attr`,
 or `FROZEN`; absent where it follows from the value and the ops that read it."""
+WEIGHT_OF_PYTORCH: Final = "torch-std:weight"
+"""What made a constant of the hub that is a weight of PyTorch: it keeps its name and
+its form."""
 FROZEN: Final = "frozen parameter"
 """A parameter that is not trained."""
 PADDING_NOTE: Final = "x-padding-idx"

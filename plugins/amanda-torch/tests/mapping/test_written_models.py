@@ -115,7 +115,9 @@ def test_a_convolutional_network(tmp_path):
         "bn.bias", "bn.weight", "fc.bias", "fc.weight", "layer1.0.weight",
         "stem.bias", "stem.weight",
     ]  # fmt: skip
-    assert sorted(dict(program.named_buffers())) == ["bn.mean", "bn.var"]
+    assert sorted(dict(program.named_buffers())) == [
+        "bn.running_mean", "bn.running_var",
+    ]  # fmt: skip
     called = [n["target"].split(".")[-2] for n in
               program_of(path)["graph_module"]["graph"]["nodes"]]  # fmt: skip
     assert [n for n in called if n not in ("constant_pad_nd", "sym_size")] == [
@@ -123,6 +125,18 @@ def test_a_convolutional_network(tmp_path):
         "reshape", "linear", "softmax",
     ]  # fmt: skip
     expect_right(program, model)
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
+def test_modules_of_a_written_program(tmp_path):
+    """Those that the names of weights and ops have, as an exporter records them."""
+    path = convert(network(), tmp_path, "--no-passes")
+    program = torch.export.load(path)
+    unflattened = torch.export.unflatten(program)
+    names = [name for name, _ in unflattened.named_modules()]
+    assert {"stem", "bn", "pool", "layer1.0", "fc"} <= set(names)
+    x = torch.randn(2, 3, 17, 16)
+    torch.testing.assert_close(unflattened(x), program.module()(x), rtol=0, atol=0)
 
 
 def test_folded_weights_are_named_after_their_modules(tmp_path):

@@ -204,8 +204,24 @@ def _replace(graph: Graph, op: Op, values: list[Tensor]) -> None:
             constant.output.type = tensor.type_with_content()
             made.append(constant.output)
     name, names = op.name, [port.name for port in op.outputs]
+    weight = _weight_of(op)
     graph.replace(op, made, _NAME)
     for port, own in zip(made, names, strict=True):
         port.name = own
+    if weight is not None and len(made) == 1:
+        name = weight.name
+        graph.remove(weight)
     if name is not None and len(made) == 1:
         graph.rename(made[0].op, name)
+
+
+def _weight_of(op: Op) -> Op | None:
+    """The named constant that a result is, transposed or of another dtype; it
+    takes over the name if nothing else reads the constant."""
+    constants = [value.op for value in op.inputs if value is not None]
+    is_same = has_trait(op, Trait.PERMUTES_AXES) or has_trait(op, Trait.CASTS)
+    if len(constants) != 1 or not is_same:
+        return None
+    [constant] = constants
+    is_own = constant.graph is op.graph and len(constant.output.users) == 1
+    return constant if constant.name is not None and is_own else None

@@ -8,26 +8,18 @@ read as ops of the hub, whose results have types.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from amanda import namespace
 from amanda.errors import FormatError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.mapping import constant_of, gap_error
 from amanda.tensors import Tensor
 from amanda.types import Sym, TensorType, Type, evaluate
 from amanda_torch.expressions import SymbolHints, is_data_dependent
-from amanda_torch.mapping.weight_kinds import usual_kind
-from amanda_torch.records import (
-    FROZEN,
-    NODE_RECORDS,
-    PADDING_NOTE,
-    PROGRAM_RECORDS,
-    VALUE,
-    WEIGHT_NOTE,
-)
+from amanda_torch.mapping.module_stacks import add_module_stacks
+from amanda_torch.mapping.written_weights import use_parameters
+from amanda_torch.records import PADDING_NOTE, PROGRAM_RECORDS, VALUE
 
 __all__ = ["finish_program"]
 
@@ -39,7 +31,7 @@ def finish_program(graph: Graph) -> None:
         for op in list(part):
             if op.bodies:
                 _pass_captures(op)
-    _use_parameters(graph)
+    use_parameters(graph)
     for part in graph.graphs():
         for op in part:
             if op.has_attrs:
@@ -47,83 +39,7 @@ def finish_program(graph: Graph) -> None:
         _add_types(part)
     _name_dims(graph)
     _add_hints(graph)
-
-
-# -- weights -----------------------------------------------------------------------
-
-
-def _use_parameters(graph: Graph) -> None:
-    """Replace constants of the core by parameters, buffers and constants."""
-    targets = _Targets()
-    for op in list(graph):
-        tensor = constant_of(op.output) if op.type == CONSTANT else None
-        if tensor is None:
-            continue
-        usual = usual_kind(op.output, tensor, op.name or "")
-        kind = str(op.attrs.get(WEIGHT_NOTE, usual))
-        record = {"requires_grad": False} if kind == FROZEN else {}
-        kind = "parameter" if kind == FROZEN else kind
-        target = targets.add(op.name or op.output.name or _name_from_use(op) or kind)
-        with graph.before(op):
-            attrs = {"target": target, "kind": kind, VALUE: tensor}
-            new = graph.add("get_attr", [], attrs)
-        NODE_RECORDS.add(new, payload=record)
-        new.output.type = tensor.type
-        graph.replace_uses(op.output, new.output)
-        graph.remove(op)
-        graph.rename(new, graph.fresh_name(_PREFIX[kind] + target.replace(".", "_")))
-
-
-def _name_from_use(op: Op) -> str:
-    """A name for a weight without one: that of the module of its user and the port.
-
-    `/layer1/conv/Conv`, an op in the module `layer1.conv`, has a `layer1.conv.weight`.
-    """
-    name = op.graph.namespace if op.graph else None
-    dictionary: Any = namespace(name or "", assume=True)
-    value, user = op.output, next(iter(op.output.user_ops), None)
-    while user is not None and not user.name and len(user.outputs) == 1:
-        value, user = user.output, next(iter(user.output.user_ops), None)
-    if user is None or not user.name or isinstance(user, Graph):
-        return ""
-    definition, place = dictionary.get(user.type or ""), user.inputs.index(value)
-    if definition is None or place >= len(definition.inputs):
-        return ""
-    scope = [part for part in re.split(r"[./:]+", user.name) if part]
-    return ".".join([*(scope[:-1] or scope), definition.inputs[place].name])
-
-
-_PREFIX = {
-    "parameter": "p_", "buffer": "b_", "non_persistent_buffer": "b_", "constant": "c_",
-}  # fmt: skip
-"""What PyTorch puts before the names of weights in programs."""
-
-
-class _Targets:
-    """Names of weights as attributes of modules: `layer1.0.weight`."""
-
-    def __init__(self) -> None:
-        self._used: set[str] = set()
-        self._modules: set[str] = set()
-
-    def add(self, name: str) -> str:
-        """A free name; none is a part of another, of which it would be a module."""
-        parts = [re.sub(r"\W", "_", part) for part in re.split(r"[./:]+", name)]
-        stem = ".".join(filter(None, parts)) or "constant"
-        names = itertools.chain([stem], (f"{stem}_{i}" for i in itertools.count(1)))
-        found = next(name for name in names if self._is_free(name))
-        self._used.add(found)
-        self._modules |= set(_prefixes(found))
-        return found
-
-    def _is_free(self, name: str) -> bool:
-        taken = name in self._used or name in self._modules
-        return not taken and self._used.isdisjoint(_prefixes(name))
-
-
-def _prefixes(name: str) -> Iterator[str]:
-    parts = name.split(".")
-    return (".".join(parts[:i]) for i in range(1, len(parts)))
+    add_module_stacks(graph)
 
 
 # -- bodies ------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 
 from amanda.graph import OutputPort
 from amanda.mapping import Decline
-from amanda.types import DType
+from amanda.types import DType, float32
 from amanda_torch.mapping.written_arguments import (
     dtype_of,
     number_or_value,
@@ -101,6 +101,17 @@ def _comparison(name: str) -> Callable[..., Any]:
         return write_call(o, f"{name}.Tensor", a, b)
 
     return write
+
+
+def write_where(o: Any, condition: Any, a: Any, b: Any) -> Any:
+    left, right = number_or_value(a), number_or_value(b)
+    if isinstance(left, OutputPort) and not isinstance(right, OutputPort):
+        return write_call(o, "where.ScalarOther", condition, a, other=right)
+    if isinstance(right, OutputPort) and not isinstance(left, OutputPort):
+        return write_call(o, "where.ScalarSelf", condition, b, self=left)
+    if isinstance(left, float) and isinstance(right, float) and dtype_of(a) == float32:
+        return write_call(o, "where.Scalar", condition, self=left, other=right)
+    return write_call(o, "where.self", condition, a, b)
 
 
 def write_clip(o: Any, x: Any, low: Any = None, high: Any = None) -> Any:
@@ -214,6 +225,7 @@ WRITE: dict[str, Any] = {
     "divide": write_divide,
     "floor_divide": _binary("div.Tensor_mode", rounding_mode="floor"),
     "remainder": _binary("remainder.Tensor"),
+    "where": write_where,
     "truncated_remainder": _binary("fmod.Tensor"),
     "pow": write_pow,
     "maximum": _of_tensors("maximum"),

@@ -37,6 +37,7 @@ from amanda_torch.records import (
     PROGRAM_RECORDS,
     VALUE,
     WEIGHT_NOTE,
+    WEIGHT_OF_PYTORCH,
 )
 
 __all__ = ["functionalize"]
@@ -306,6 +307,7 @@ def _use_constants(graph: Graph, written: set[Op]) -> None:
         name, kind = str(op.attrs["target"]), weight_kind(op)
         if kind != usual_kind(op.output, value, name):
             constant.attrs[WEIGHT_NOTE] = kind
+        constant.provenance = Provenance((name,), WEIGHT_OF_PYTORCH)
         graph.replace_uses(op.output, constant.output)
         graph.remove(op)
         constant.name = graph.fresh_name(name)
