@@ -204,7 +204,7 @@ def test_equal_blocks_are_one_class(tmp_path: Path) -> None:
     assert set(classes(path)) == {"Block", "ResidualNet"}
     text = path.read_text()
     assert "self.head = nn.Linear(8, 5)" in text
-    assert "Block(4, 8, 2)" in text
+    assert "Block(4, 8, stride=2)" in text
     write(CASES["language model"](), path)
     assert set(classes(path)) == {"Attention", "Layer", "Language"}
     text = path.read_text()
@@ -212,6 +212,42 @@ def test_equal_blocks_are_one_class(tmp_path: Path) -> None:
     assert "for layer in self.layers:" in text
     write(CASES["sequential"](), path)
     assert "super().__init__(nn.Linear(3, 2), nn.ReLU())" in path.read_text()
+
+
+class Scaled(nn.Module):
+    """A product with a weight, in another size each time."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(inputs, outputs))
+        self.outputs = outputs
+
+    def forward(self, x: Any) -> Any:
+        x = x.reshape(-1, x.shape[-1]) @ self.weight * (1 / self.outputs)
+        return x.reshape(2, -1, self.outputs)
+
+
+class Narrow(nn.Module):
+    """Modules that differ in numbers only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = Scaled(4, 12)
+        self.middle = Scaled(12, 8)
+        self.small = Scaled(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.small(torch.tanh(self.middle(self.wide(x))))
+
+
+def test_modules_that_differ_in_numbers_are_one_class(tmp_path: Path) -> None:
+    case = Case(Narrow().eval(), (torch.randn(2, 3, 4),))
+    program = write(case, tmp_path / "model.py")
+    assert set(classes(tmp_path / "model.py")) == {"Scaled", "Narrow"}
+    text = (tmp_path / "model.py").read_text()
+    assert "self.wide = Scaled(4, 12, 0.08333333333333333)" in text
+    assert "torch.empty(in_features, out_features)" in text
+    expect_same(load(tmp_path / "model.py"), program, case)
 
 
 def test_weights_have_the_names_of_the_model(tmp_path: Path) -> None:
@@ -309,20 +345,78 @@ class Nested(nn.Sequential):
         return torch.maximum(x * self.scales[0], x * self.scales[1])
 
 
+def to_onnx_and_source(module: Any, args: tuple[Any, ...], folder: Path) -> Any:
+    """The module that is written from an ONNX model of a module."""
+    graph = amanda.load(torch.export.export(module, args))
+    amanda.save(
+        amanda.convert(graph, "onnx@18", passes=["optimize_for_inference"]),
+        folder / "m.onnx",
+    )
+    graph = amanda.load(folder / "m.onnx")
+    graph = amanda.convert(graph, "torch@2.13", passes=["optimize_for_inference"])
+    amanda.save(graph, folder / "written.py")
+    return load(folder / "written.py")
+
+
 @pytest.mark.parametrize("model", [Nested, ResidualNet])
 def test_a_model_of_onnx(model: Any, tmp_path: Path) -> None:
     """Its modules follow from the names of weights: no op records where it is."""
     pytest.importorskip("amanda_onnx")
     torch.manual_seed(0)
     module, x = model().eval(), torch.randn(2, 3, 16, 16)
-    amanda.save(
-        amanda.convert(amanda.load(torch.export.export(module, (x,))), "onnx@18"),
-        tmp_path / "m.onnx",
+    found = to_onnx_and_source(module, (x,), tmp_path)
+    torch.testing.assert_close(found(x), module(x), rtol=1e-5, atol=1e-5)
+    assert found.state_dict().keys() <= module.state_dict().keys()
+    assert len(found.state_dict()) >= 4
+
+
+def test_blocks_of_a_model_of_onnx_are_a_loop(tmp_path: Path) -> None:
+    pytest.importorskip("amanda_onnx")
+    torch.manual_seed(0)
+    module, mask = Language().eval(), torch.ones(5, 5).tril()
+    for parameter in module.parameters():  # equal ones would be shared
+        nn.init.normal_(parameter)
+    found = to_onnx_and_source(module, (TOKENS, mask), tmp_path)
+    results = module(TOKENS, mask)
+    torch.testing.assert_close(
+        found(TOKENS, mask), (results["logits"], results["last"]), rtol=1e-5, atol=1e-5
     )
-    graph = amanda.convert(amanda.load(tmp_path / "m.onnx"), "torch@2.13")
-    amanda.save(graph, tmp_path / "written.py")
-    found = load(tmp_path / "written.py")
-    torch.testing.assert_close(found(x), module(x))
-    names = {name for name in found.state_dict() if not name.startswith("constant")}
-    assert names <= module.state_dict().keys()
-    assert len(names) >= 4
+    text = (tmp_path / "written.py").read_text()
+    assert "nn.ModuleList([Layer() for _ in range(3)])" in text
+    assert "self.query = nn.Linear(8, 8)" in text
+    assert "self.embedding = nn.Embedding(11, 8)" in text
+    assert "for layer in self.layers:" in text
+
+
+class Tagger(nn.Module):
+    """Recurrent layers, in both directions and in one, with the batch first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(4, 3, bidirectional=True)
+        self.gru = nn.GRU(6, 5, batch_first=True)
+
+    def forward(self, x: Any) -> Any:
+        return self.gru(self.lstm(x)[0].transpose(0, 1))[0]
+
+
+def test_recurrent_layers(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module, x = Tagger().eval(), torch.randn(7, 2, 4)
+    program = write(Case(module, (x,)), tmp_path / "model.py")
+    found = load(tmp_path / "model.py")
+    torch.testing.assert_close(found(x), program.module()(x))
+    text = (tmp_path / "model.py").read_text()
+    assert "self.lstm = nn.LSTM(4, 3, bidirectional=True)" in text
+    assert "self.gru = nn.GRU(6, 5, batch_first=True)" in text
+    assert found.state_dict().keys() == module.state_dict().keys()
+
+
+def test_recurrent_layers_of_a_model_of_onnx(tmp_path: Path) -> None:
+    pytest.importorskip("amanda_onnx")
+    torch.manual_seed(0)
+    module, x = Tagger().eval(), torch.randn(7, 2, 4)
+    found = to_onnx_and_source(module, (x,), tmp_path)
+    torch.testing.assert_close(found(x), module(x), rtol=1e-5, atol=1e-6)
+    layers = [type(each) for each in found.modules()]
+    assert layers.count(nn.LSTM) == layers.count(nn.GRU) == 1

@@ -69,7 +69,7 @@ METHODS: Final = frozenset([
     "transpose", "transpose_", "triangular_solve", "tril", "tril_", "triu", "triu_",
     "true_divide", "true_divide_", "trunc", "trunc_", "type_as", "unbind", "unfold",
     "uniform_", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
-    "unsqueeze", "unsqueeze_", "var", "vdot", "view", "view_as", "vsplit", "where",
+    "unsqueeze", "unsqueeze_", "var", "vdot", "view", "view_as", "vsplit",
     "xlogy", "xlogy_", "zero_",
 ])  # fmt: skip
 """Methods of tensors; without a final `_`, pointwise ones are functions too."""
@@ -99,7 +99,7 @@ FUNCTIONS: Final = frozenset([
     "rrelu", "rrelu_", "rsub", "scalar_tensor", "searchsorted", "selu_", "stack",
     "std_mean", "sym_constrain_range", "sym_constrain_range_for_size", "threshold_",
     "trapezoid", "trapz", "triplet_margin_loss", "unflatten", "vander", "var_mean",
-    "view_as_complex", "view_as_real", "vstack", "zeros", "zeros_like",
+    "view_as_complex", "view_as_real", "vstack", "where", "zeros", "zeros_like",
 ])  # fmt: skip
 """Functions of `torch` that are no methods."""
 

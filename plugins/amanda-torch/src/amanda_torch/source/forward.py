@@ -5,7 +5,8 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeVar
 
 from amanda.graph import OutputPort
 from amanda.types import TensorType
@@ -14,16 +15,19 @@ from amanda_torch.source.python_text import (
     NAME,
     WIDTH,
     Expression,
+    Number,
     Slot,
+    constant_text,
     format_statement,
     join,
 )
 
-__all__ = ["Body", "Step", "write_body"]
+__all__ = ["Body", "Step", "body_structure", "write_body"]
 
 _LONG: Final = 58
 _DEEP: Final = 4
 _FEW: Final = 2
+W = TypeVar("W", bound="_Writer")
 _RESERVED: Final = frozenset(
     ["self", "torch", "nn", "F", "Tensor", "math", "load", *keyword.kwlist]
 )
@@ -44,6 +48,8 @@ class Step(NamedTuple):
     keeps_name: bool = False
     has_own_name: bool = False
     is_call: bool = False
+    targets: str = ""
+    """The form of the results of a call, if they are not a tuple of tensors."""
     before: Callable[[int], list[str]] | None = None
     repeats: tuple[str, str] | None = None
     carried: OutputPort | None = None
@@ -57,16 +63,28 @@ class Body(NamedTuple):
     texts: Mapping[OutputPort, str]
     """Values that have a text already: parameters and weights."""
     reserved: frozenset[str] = frozenset()
+    numbers: Mapping[Number, str] = MappingProxyType({})
+    """Numbers that are attributes of the module."""
 
 
 def write_body(body: Body, indent: int) -> list[str]:
     """The lines of a function after its head."""
+    return _write(body, indent, _Writer)[0]
+
+
+def body_structure(body: Body) -> tuple[list[str], list[Number]]:
+    """The lines of a function with a sign for each number, and the numbers."""
+    lines, writer = _write(body, 8, _StructureWriter)
+    return lines, writer.found
+
+
+def _write(body: Body, indent: int, make: type[W]) -> tuple[list[str], W]:
     named: set[OutputPort] = set()
     while True:
-        writer = _Writer(body, named)
+        writer = make(body, named)
         lines = writer.write(indent)
         if not writer.too_long:
-            return lines
+            return lines, writer
         named |= writer.too_long
 
 
@@ -88,15 +106,15 @@ class _Writer:
     # -- which values have names ----------------------------------------------------
 
     def _inline(self) -> list[Step]:
-        """The steps that are statements: others are parts of the one that uses them."""
+        """The steps that are statements: others are parts of the one that uses them.
+
+        One that writes into tensors is a statement or a part of the very next.
+        """
         waiting: dict[OutputPort, Step] = {}
         kept: list[Step] = []
         for step in (*self.body.steps, None):
-            found = self._slots(step)
-            fits = step is None or not step.repeats
-            if step is None or step.has_effect or step.before:
-                fits = fits and step is None
-            for slot in found:
+            fits = step is None or not (step.repeats or step.before)
+            for slot in self._slots(step):
                 inner = waiting.pop(slot.value, None)
                 if inner is None:
                     continue
@@ -105,20 +123,22 @@ class _Writer:
                     self.inlined[slot.value] = inner.expression
                 else:
                     kept.append(inner)
-            if step is None or step.has_effect:
-                kept += waiting.values()
-                waiting.clear()
-            if step is None:
-                continue
-            is_single = len(step.outputs) == 1 and not step.is_list
-            once = is_single and self.counts.get(step.outputs[0]) == 1
-            once = once and step.outputs[0] not in self.named
-            if once and not (step.has_effect or step.repeats or step.before):
+            for value, other in list(waiting.items()):
+                if step is None or step.has_effect or other.has_effect:
+                    kept.append(waiting.pop(value))
+            if step is not None and self._can_be_part(step):
                 waiting[step.outputs[0]] = step
-            else:
+            elif step is not None:
                 kept.append(step)
         order = {id(step): place for place, step in enumerate(self.body.steps)}
         return sorted(kept, key=lambda step: order[id(step)])
+
+    def _can_be_part(self, step: Step) -> bool:
+        """Whether a step may be a part of the one that reads its result."""
+        if len(step.outputs) != 1 or step.is_list or step.repeats or step.before:
+            return False
+        [output] = step.outputs
+        return self.counts.get(output) == 1 and output not in self.named
 
     def _counts(self) -> dict[OutputPort, int]:
         """How often each value is read; more often where it has to be a variable."""
@@ -135,6 +155,9 @@ class _Writer:
         return list(found.slots())
 
     def _is_short(self, slot: Slot, step: Step | None) -> bool:
+        """Whether a step may be written in the place of its result."""
+        if step is None and self.body.returned.parts == (slot,):
+            return True
         inner = self.inner_steps[slot.value].expression
         outer = self.body.returned if step is None else step.expression
         length = self._length(inner) + self._length(outer)
@@ -144,6 +167,7 @@ class _Writer:
         """About how long an expression is, with what it has taken in."""
         return sum(
             len(part) if isinstance(part, str)
+            else len(self._number_text(part)) if isinstance(part, Number)
             else self._length(self.inlined[part.value]) if part.value in self.inlined
             else len(self.body.texts.get(part.value) or self._likely_name(part.value))
             for part in found.parts
@@ -183,7 +207,11 @@ class _Writer:
 
     def write(self, indent: int) -> list[str]:
         lines: list[str] = []
+        returns_call = self._returns_call()
         for place, step in enumerate(self.steps):
+            if returns_call and step is self.steps[-1]:
+                text = step.expression.render(self._text)
+                return lines + format_statement(f"return {text}", indent)
             if step.before is not None:
                 lines += step.before(indent)
             if step.repeats is not None:
@@ -201,6 +229,18 @@ class _Writer:
             self.too_long |= {s.value for s in slots if self._is_operator(s.value)}
         return lines + format_statement(f"return {returned}".rstrip(), indent)
 
+    def _returns_call(self) -> bool:
+        """Whether what a function returns is the tuple that its last call does."""
+        parts = self.body.returned.parts
+        last = self.steps[-1] if self.steps else None
+        values = [part.value for part in parts if isinstance(part, Slot)]
+        brackets = "".join(part for part in parts if isinstance(part, str))
+        return (
+            last is not None and last.is_call and len(values) > 1 and not last.targets
+            and values == list(last.outputs) and not brackets.strip("(), ")
+            and brackets.count("(") < 2
+        )  # fmt: skip
+
     def _loop(self, step: Step, place: int, indent: int) -> list[str]:
         """A loop over modules, each of which gets the result of the one before."""
         assert step.repeats is not None
@@ -216,7 +256,12 @@ class _Writer:
         lines += format_statement(f"for {variable} in {member}:", indent)
         return lines + format_statement(f"{name} = {text}", indent + 4)
 
-    def _text(self, slot: Slot) -> str:
+    def _number_text(self, number: Number, /) -> str:
+        return self.body.numbers.get(number) or constant_text(number.value)
+
+    def _text(self, slot: Slot | Number) -> str:
+        if isinstance(slot, Number):
+            return self._number_text(slot)
         inner = self.inlined.get(slot.value)
         if inner is None:
             return self._name_of(slot.value)
@@ -244,6 +289,8 @@ class _Writer:
                 self.names[out] = name
             names.append(name)
         text = ", ".join(names)
+        if step.targets:
+            text = step.targets.format(*names).replace("(_, _)", "_")
         return f"({text},) = " if len(names) == 1 else f"{text} = "
 
     def _new_name(self, step: Step, place: int) -> str:
@@ -307,6 +354,22 @@ class _Writer:
             if self.last_use.get(value, -1) > place
         }  # fmt: skip
         return alive | set(more) | self.body.reserved | _RESERVED
+
+
+class _StructureWriter(_Writer):
+    """Writes a sign in the place of each number."""
+
+    def __init__(self, body: Body, named: Container[OutputPort]) -> None:
+        self.found: list[Number] = []
+        super().__init__(body, named)
+
+    def _number_text(self, _: Number, /) -> str:
+        return "00"
+
+    def _text(self, slot: Slot | Number) -> str:
+        if isinstance(slot, Number):
+            self.found.append(slot)
+        return super()._text(slot)
 
 
 def _is_general(name: str) -> bool:

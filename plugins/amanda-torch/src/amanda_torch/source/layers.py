@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.graph import Op, OutputPort
 from amanda.types import TensorType, float32
+from amanda_torch.recurrent_weights import recurrent_names
 from amanda_torch.source.python_text import Code
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class Layer(NamedTuple):
     arguments: Sequence[Argument]
     weights: Mapping[str, OutputPort]
     inputs: Sequence[OutputPort]
+    targets: str = ""
+    """The form of its results, if these are not one tensor."""
 
 
 def layer_of(op: Op, program: Program) -> Layer | None:
@@ -189,9 +192,54 @@ def _embedding(given: Mapping[str, Any]) -> Layer | None:
                  [given["indices"]])  # fmt: skip
 
 
+def _index(given: Mapping[str, Any]) -> Layer | None:
+    """Rows of a matrix, as other frameworks write `nn.Embedding`."""
+    [*indices] = given["indices"]
+    weight = given["self"]
+    if len(indices) != 1 or not isinstance(indices[0], OutputPort):
+        return None
+    if len(_shape_or_none(weight)) != 2 or _type(indices[0]).dtype.kind != "int":
+        return None
+    return _embedding({"weight": weight, "indices": indices[0]})
+
+
+def _recurrent(name: str, nonlinearity: str = "") -> Callable[..., Layer | None]:
+    """The function of a kind of recurrent layers, which begin with states of zeros."""
+
+    def find(given: Mapping[str, Any]) -> Layer | None:
+        params = given.get("params") or []
+        names = recurrent_names(given, len(params))
+        drops = given.get("train") != Code("self.training") and given.get("dropout")
+        if given.get("hx") is not None or len(names) != len(params) or drops:
+            return None
+        size, inputs = _shape(params[0])
+        size = _shape(params[1])[1]
+        arguments = [
+            Argument("input_size", inputs), Argument("hidden_size", size),
+            Argument("num_layers", given["num_layers"], 1),
+            *([Argument("nonlinearity", nonlinearity, "tanh")] if nonlinearity else []),
+            Argument("bias", given["has_biases"], True),
+            Argument("batch_first", given["batch_first"], False),
+            Argument("dropout", given["dropout"], 0.0),
+            Argument("bidirectional", given["bidirectional"], False),
+        ]  # fmt: skip
+        weights = dict(zip(names, params, strict=True))
+        targets = "{}, ({}, {})" if name == "LSTM" else "{}, {}"
+        return Layer(name, arguments, weights, [given["input"]], targets)
+
+    return find
+
+
+def _shape_or_none(value: OutputPort) -> Sequence[Any]:
+    shape = value.type.shape if isinstance(value.type, TensorType) else None
+    return () if shape is None or not shape.has_rank else shape.dims
+
+
 _LAYERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Layer | None]]] = {
     "linear": _linear, "group_norm": _group_norm, "batch_norm": _batch_norm,
-    "embedding": _embedding,
+    "embedding": _embedding, "index": _index,
+    "lstm": _recurrent("LSTM"), "gru": _recurrent("GRU"),
+    "rnn_tanh": _recurrent("RNN", "tanh"), "rnn_relu": _recurrent("RNN", "relu"),
     **{f"conv{rank}d": _conv for rank in (1, 2, 3)},
     **{f"conv_transpose{rank}d": _conv_transpose for rank in (1, 2, 3)},
     "layer_norm": _layer_norm, "rms_norm": _rms_norm,

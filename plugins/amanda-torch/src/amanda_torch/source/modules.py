@@ -7,18 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from amanda.graph import Graph, Op, OutputPort
-from amanda.types import TensorType
+from amanda.types import TensorType, float32
+from amanda_torch.mapping.module_stacks import UNKNOWN_CLASS
 from amanda_torch.source.classes import Construct, Instance, Line
 from amanda_torch.source.forward import (
     Body,
     Step,
+    body_structure,
     free_name,
     returned_tuple,
     write_body,
 )
+from amanda_torch.source.layers import Argument
 from amanda_torch.source.program import Program, Weight, values_of
 from amanda_torch.source.python_text import (
+    Code,
     Expression,
+    Number,
+    constant_text,
     expression,
     format_statement,
     join,
@@ -46,9 +52,16 @@ class Module:
         self.modules = modules
         self.inputs, self.outputs = interface(call, program)
         self.members = dict(self._members())
-        canonical = [f"x{i}_" for i in range(len(self.inputs))]
-        forward = [] if call.is_sequential else self.forward(canonical)
-        self.instance = Instance(call.path, _hint(call), self._lines(), forward)
+        self.steps: list[Step] = []
+        lines: list[str] = []
+        numbers: list[Number] = []
+        if not call.is_sequential:
+            self.steps += self._steps()
+            texts = {value: f"x{i}_" for i, value in enumerate(self.inputs)}
+            lines, numbers = body_structure(self._body(texts, self._returned()))
+        self.instance = Instance(
+            call.path, _type_name(call), _hint(call), self._lines(), lines, numbers
+        )
 
     # -- members --------------------------------------------------------------------
 
@@ -62,9 +75,11 @@ class Module:
         for path, call in called.items():
             if not any(is_below(path, other) for other in called):
                 yield self._relative(path), call
-        for value in self._values():
+        layers = [value for call in called.values() if call.layer is not None
+                  for value in call.layer.weights.values()]  # fmt: skip
+        for value in (*self._values(), *self.program.weights_read):
             weight = self.program.weights.get(value)
-            if weight is None or not is_below(weight.path, own):
+            if weight is None or not is_below(weight.path, own) or value in layers:
                 continue
             if not any(is_below(weight.path, path) for path in called):
                 yield self._relative(weight.path), weight
@@ -104,18 +119,25 @@ class Module:
     def _member_lines(self, owner: str, name: str, node: Any) -> Iterator[Line]:
         target = f"{owner}.{name} = "
         if isinstance(node, Weight):
-            yield _weight_line(owner, name, node)
+            yield self._weight_line(owner, name, node)
         elif isinstance(node, Call) or _is_list(node):
             construct = self._node_construct(node)
             if name.isdecimal():
-                yield Line("", construct, before=f'{owner}.add_module("{name}", ')
+                yield Line(f'{owner}.add_module("{name}", ', construct, ")")
             else:
                 yield Line(target, construct)
         elif all(isinstance(n, Weight) and k.isdecimal() for k, n in node.items()):
             items = ", ".join(_new_weight(node[key]) for key in sorted(node, key=int))
-            yield Line("", text=f"{target}nn.ParameterList([{items}])")
+            yield Line(f"{target}nn.ParameterList([{items}])")
         else:
             yield from self._container_lines(owner, name, node)
+
+    def _weight_line(self, owner: str, name: str, weight: Weight) -> Line:
+        """A parameter or buffer whose value is loaded."""
+        before, construct, after = _empty(weight, self.program.size_names(weight))
+        if weight.kind == "parameter":
+            return Line(f"{owner}.{name} = {before}", construct, after)
+        return Line(f'{owner}.register_buffer("{name}", ', construct, ")")
 
     def _container_lines(
         self, owner: str, name: str, node: Mapping[str, Any]
@@ -127,10 +149,10 @@ class Module:
         new = f"nn.ModuleList([{items}])" if is_list else "nn.Module()"
         if name.isdecimal():
             place = f'{owner}.get_submodule("{name}")'
-            yield Line("", text=f'{owner}.add_module("{name}", {new})')
+            yield Line(f'{owner}.add_module("{name}", {new})')
         else:
             place = f"{owner}.{name}"
-            yield Line("", text=f"{place} = {new}")
+            yield Line(f"{place} = {new}")
         for key, inner in node.items():
             if not is_list:
                 yield from self._member_lines(place, key, inner)
@@ -173,23 +195,29 @@ class Module:
 
     # -- forward --------------------------------------------------------------------
 
-    def forward(self, names: Sequence[str]) -> list[str]:
-        """The lines of the body of `forward`, whose parameters have these names."""
-        returned = returned_tuple([literal(value) for value in self.outputs])
-        texts = dict(zip(self.inputs, names, strict=True))
-        return self.body_lines(texts, returned)
+    def _returned(self) -> Expression:
+        return returned_tuple([literal(value) for value in self.outputs])
 
     def body_lines(
         self, texts: Mapping[OutputPort, str], returned: Expression,
         more: Sequence[Step] = (), reserved: frozenset[str] = frozenset(),
     ) -> list[str]:  # fmt: skip
+        """The lines of the body of `forward`."""
+        return write_body(self._body(texts, returned, more, reserved), 8)
+
+    def _body(
+        self, texts: Mapping[OutputPort, str], returned: Expression,
+        more: Sequence[Step] = (), reserved: frozenset[str] = frozenset(),
+    ) -> Body:  # fmt: skip
         own = {
             value: self.text_of(weight.path)
             for value, weight in self.program.weights.items()
             if is_below(weight.path, self.call.path)
         }
-        steps = [*self._steps(), *more]
-        return write_body(Body(steps, returned, {**own, **texts}, reserved), 8)
+        source = None if not hasattr(self, "instance") else self.instance.source
+        numbers = {} if source is None else source.numbers()
+        steps = [*self.steps, *more]
+        return Body(steps, returned, {**own, **texts}, reserved, numbers)
 
     def _steps(self) -> Iterator[Step]:
         items = list(self.call.items)
@@ -207,6 +235,10 @@ class Module:
 
     def _call_step(self, call: Call) -> Step:
         inputs, outputs = self._inputs_of(call), _outputs_of(call, self.program)
+        targets = "" if call.layer is None else call.layer.targets
+        if targets:
+            [op] = call.ops()
+            outputs = list(op.outputs)
         arguments = join(literal(value) for value in inputs)
         text = expression(self.text_of(call.path), "(", arguments, ")")
         name = next(
@@ -214,7 +246,10 @@ class Module:
             part == call.path
         ) if re.search(r"[A-Za-z]", call.path) else "x"  # fmt: skip
         writes = any(self.program.writes_into(op) for op in call.ops())
-        return Step(text, outputs, name.lower(), has_effect=writes, is_call=True)
+        return Step(
+            text, outputs, name.lower(), has_effect=writes, is_call=True,
+            targets=targets,
+        )  # fmt: skip
 
     def _run(self, items: Sequence[Op | Call]) -> int:
         """How many modules of a list and of one structure are called in turn."""
@@ -232,10 +267,12 @@ class Module:
                 or item.path != f"{member}.{int(number) + count}"
             ):
                 break
-            if not self._is_same_class(first, item):
+            if item.layer is not None or first.layer is not None:
                 break
             last = _outputs_of(items[count - 1], self.program)  # type: ignore[arg-type]
             given = list(self._inputs_of(item))
+            if len(given) != len(inputs[0]) or len(_outputs_of(item, self.program)) > 1:
+                break
             changed = [i for i, v in enumerate(given) if v != inputs[0][i]]
             if len(last) != 1 or len(changed) != 1 or given[changed[0]] != last[0]:
                 break
@@ -251,11 +288,6 @@ class Module:
                     else value in list(values_of(self.program.arguments[i]))
                     for i in self.call.items)  # fmt: skip
         return found + (value in self.outputs)
-
-    def _is_same_class(self, a: Call, b: Call) -> bool:
-        if a.layer is not None or b.layer is not None:
-            return False
-        return self.modules[a.path].instance.key == self.modules[b.path].instance.key
 
     def _loop_step(self, items: Sequence[Any]) -> Step:
         first, second, last = items[0], items[1], items[-1]
@@ -315,16 +347,28 @@ class Module:
             self._names = self.parameter_names()
         return self._names
 
+    def _names_of_class(self) -> list[str]:
+        """Names for the inputs, general ones where those of modules differ."""
+        source = self.instance.source
+        paths = [] if source is None else source.paths
+        names: list[str] = []
+        for found in zip(*(self.modules[path].names for path in paths), strict=True):
+            name = found[0] if len(set(found)) == 1 else "x"
+            names.append(free_name(name, names))
+        return names
+
     def method(self) -> list[str]:
         """The lines of `forward` and its head."""
+        names = self._names_of_class()
         given = "".join(
             f", {name}: {type_hint(value)}"
-            for name, value in zip(self.names, self.inputs, strict=True)
+            for name, value in zip(names, self.inputs, strict=True)
         )
         kinds = [type_hint(value) for value in self.outputs]
         result = kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]"
         head = format_statement(f"def forward(self{given}) -> {result}:", 4)
-        return head + self.forward(self.names)
+        texts = dict(zip(self.inputs, names, strict=True))
+        return head + self.body_lines(texts, self._returned())
 
 
 def type_hint(value: OutputPort) -> str:
@@ -356,35 +400,51 @@ def _list(name: str, items: Mapping[int, Construct]) -> Construct:
     )
 
 
-def _weight_line(owner: str, name: str, weight: Weight) -> Line:
-    """A parameter or buffer whose value is loaded."""
-    new = _new_weight(weight)
-    if weight.kind == "parameter":
-        return Line("", text=f"{owner}.{name} = {new}")
-    return Line("", text=f'{owner}.register_buffer("{name}", {new})')
-
-
 def _new_weight(weight: Weight) -> str:
     """A parameter, or the tensor of a buffer, without its values."""
+    before, construct, after = _empty(weight, ())
+    sizes = [constant_text(a.value) for a in construct.arguments if a.name == "size"]
+    *_, dtype = construct.arguments
+    if dtype.value is not None:
+        sizes.append(f"dtype={constant_text(dtype.value)}")
+    return f"{before}torch.empty({', '.join(sizes)}){after}"
+
+
+def _empty(weight: Weight, names: Sequence[str]) -> tuple[str, Construct, str]:
+    """The constructor of a parameter or buffer, with what is before and after it."""
     tensor = weight.tensor
     shape = [] if tensor is None else list(tensor.shape)
-    dtype = "float32" if tensor is None else str(tensor.dtype)
-    kind = "" if dtype == "float32" else f", dtype=torch.{dtype}"
-    sizes = ", ".join(map(str, shape)) if shape else "()"
-    empty = f"torch.empty({sizes}{kind})"
+    dtype = float32 if tensor is None else tensor.dtype
+    sizes = [Argument(name, int(size)) for name, size in zip(
+        names or ["size"] * len(shape), shape, strict=True
+    )]  # fmt: skip
+    arguments = [
+        *(sizes or [Argument("size", Code("()"))]),
+        Argument("dtype", None if dtype == float32 else dtype, None),
+    ]
+    construct = Construct("torch.empty", arguments)
     if weight.kind != "parameter":
-        return empty
-    is_float = tensor is None or tensor.dtype.kind in ("float", "complex")
-    return f"nn.Parameter({empty}{'' if is_float else ', requires_grad=False'})"
+        return "", construct, ""
+    is_float = dtype.kind in ("float", "complex")
+    return "nn.Parameter(", construct, ")" if is_float else ", requires_grad=False)"
+
+
+def _type_name(call: Call) -> str:
+    """The name of the class of a module; empty if it is not known."""
+    if call.type == UNKNOWN_CLASS:
+        return "" if call.path else "Model"
+    return call.type.rpartition(".")[2]
 
 
 def _hint(call: Call) -> str:
     """The name for the class of a module."""
-    name = call.type.rpartition(".")[2]
+    name = _type_name(call)
     if not name:
         parts = [p for p in call.path.split(".") if not p.isdecimal()]
         name = parts[-1] if parts else "Model"
         name = "".join(p[:1].upper() + p[1:] for p in re.split(r"[_\W]+", name))
+        is_item = call.path.rpartition(".")[2].isdecimal()
+        name = re.sub(r"(?<=[a-z]{2})s$", "", name) if is_item else name
     name = re.sub(r"\W", "_", name)
     name = "Model" if name == "Sequential" else name
     return name if name[:1].isalpha() else f"Module{name}"
@@ -393,8 +453,24 @@ def _hint(call: Call) -> str:
 def build_modules(root: Call, program: Program) -> dict[str, Module]:
     """All modules that are classes, each behind those that it contains."""
     modules: dict[str, Module] = {}
+    _use_one_form(root)
     _build(root, program, modules)
     return modules
+
+
+def _use_one_form(root: Call) -> None:
+    """Write the ops of a layer where another call of its module is none."""
+    calls = [root]
+    for call in calls:
+        calls += call.calls()
+    classes = {call.path for call in calls if call.layer is None}
+    for call in calls:
+        call.items = [
+            inner for item in call.items for inner in (
+                item.items if isinstance(item, Call) and item.layer is not None
+                and item.path in classes else [item]
+            )
+        ]  # fmt: skip
 
 
 def _build(call: Call, program: Program, modules: dict[str, Module]) -> None:

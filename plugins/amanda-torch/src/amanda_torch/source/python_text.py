@@ -14,8 +14,8 @@ from amanda.types import DType
 __all__ = [
     "ADD", "AND", "ANY", "ATOM", "COMPARE", "MUL", "NAME", "OR", "SHIFT", "UNARY",
     "WIDTH", "XOR",
-    "Code", "Expression", "Slot", "constant_text", "expression",
-     "format_statement", "join", "literal",
+    "Code", "Expression", "Number", "Slot", "constant_text", "expression",
+    "format_statement", "join", "literal",
 ]  # fmt: skip
 
 ANY, COMPARE, OR, XOR, AND, SHIFT, ADD, MUL, UNARY, ATOM, NAME = range(11)
@@ -37,7 +37,17 @@ class Slot(NamedTuple):
     level: int = ANY
 
 
-Part = str | Slot
+class Number:
+    """A number in an expression: other modules of a class may have another."""
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, value: float, name: str) -> None:
+        self.value = value
+        self.name = name
+
+
+Part = str | Slot | Number
 
 
 class Expression(NamedTuple):
@@ -49,11 +59,11 @@ class Expression(NamedTuple):
     def slots(self) -> Iterator[Slot]:
         return (part for part in self.parts if isinstance(part, Slot))
 
-    def render(self, name: Callable[[Slot], str]) -> str:
-        return "".join(p if isinstance(p, str) else name(p) for p in self.parts)
+    def render(self, text: Callable[[Slot | Number], str]) -> str:
+        return "".join(p if isinstance(p, str) else text(p) for p in self.parts)
 
 
-def expression(*pieces: str | Slot | Expression, level: int = ATOM) -> Expression:
+def expression(*pieces: Part | Expression, level: int = ATOM) -> Expression:
     """An expression of pieces one after another."""
     parts: list[Part] = []
     for piece in pieces:
@@ -68,12 +78,14 @@ def join(items: Iterable[Expression], between: str = ", ") -> Expression:
     return Expression(tuple(parts))
 
 
-def literal(value: Any, level: int = ANY) -> Expression:
+def literal(value: Any, level: int = ANY, name: str = "size") -> Expression:
     """The expression of an argument: constants, lists of them, values."""
     if isinstance(value, OutputPort):
         return Expression((Slot(value, level),))
+    if type(value) in (int, float):
+        return Expression((Number(value, name),))
     if isinstance(value, list | tuple):
-        items = join(literal(item) for item in value)
+        items = join(literal(item, name=name) for item in value)
         return expression("[", items, "]")
     if isinstance(value, dict):
         pairs = [expression(f"{key!r}: ", literal(v)) for key, v in value.items()]
@@ -130,9 +142,28 @@ def _format(text: str, margin: str, end: str) -> list[str]:
     operation = _operation(text)
     if operation is not None:
         return _format_operation(text, operation, margin, end)
-    found = _last_brackets(text)
+    loop = _comprehension(text)
+    if loop is not None:
+        return [
+            *_format(text[:loop], margin, ""),
+            *_format(text[loop + 1 :], margin, end),
+        ]
+    found = _last_brackets(text, WIDTH - len(margin))
+    start = _value_start(text)
+    if start is not None and len(items := split_items(text[start:])) > 1:
+        each = [row for item in items for row in _format(item, margin + "    ", ",")]
+        return [f"{margin}{text[:start]}(", *each, f"{margin}){end}"]
+    if start is not None and _is_whole(text, start, found, margin):
+        return _format_chain(text, start, margin, end)
     if found is None:
         return [line]
+    return _format_brackets(text, found, margin, end)
+
+
+def _format_brackets(
+    text: str, found: tuple[int, int], margin: str, end: str
+) -> list[str]:
+    """A text broken at a pair of brackets, with their items on lines of their own."""
     start, stop = found
     head, body, tail = text[: start + 1], text[start + 1 : stop], text[stop:]
     inner = margin + "    "
@@ -140,11 +171,63 @@ def _format(text: str, margin: str, end: str) -> list[str]:
     if len(inner + body) <= WIDTH and not body.endswith(","):
         lines = [inner + body]
     else:
+        comma = "" if is_subscript or _comprehension(body) is not None else ","
         lines = [
-            each for item in split_items(body)
-            for each in _format(item, inner, "," if not is_subscript else "")
-        ]  # fmt: skip
+            each for item in split_items(body) for each in _format(item, inner, comma)
+        ]
     return [margin + head, *lines, margin + tail + end]
+
+
+def _comprehension(text: str) -> int | None:
+    """Where ` for ` is outside of brackets."""
+    places = [match.start() for match in re.finditer(" for _ in ", text)]
+    return next((p for p in places if not _depth(text, p)), None)
+
+
+def _depth(text: str, place: int) -> int:
+    """In how many brackets a place of a text is."""
+    inside = [char for at, char, _ in _brackets(text) if at < place and char != ","]
+    return sum(1 if char in _OPEN else -1 for char in inside)
+
+
+def _value_start(text: str) -> int | None:
+    """Where the value of a statement begins, which is no part of a call."""
+    start = re.match(r"(return |[\w.,\[\] ]+ = )", text)
+    return None if start is None or not start.end() else start.end()
+
+
+def _links(text: str, start: int) -> list[int]:
+    """Where attributes of results of calls and subscripts begin."""
+    return [
+        match.start() for match in re.finditer(r"(?<=[)\]])\.\w", text)
+        if match.start() > start and not _depth(text, match.start())
+    ]  # fmt: skip
+
+
+def _is_whole(
+    text: str, start: int, found: tuple[int, int] | None, margin: str
+) -> bool:
+    """Whether a value has brackets of its own if it is too long for a line."""
+    value = text[start:]
+    if found is None or len(_links(text, start)) > 1:
+        return True
+    if len(margin) + found[0] + 1 > WIDTH and len(margin) + 4 + len(value) <= WIDTH:
+        return not _links(text, start)
+    return False
+
+
+def _format_chain(text: str, start: int, margin: str, end: str) -> list[str]:
+    """A value in brackets: whole, or with a call on each line."""
+    inner = margin + "    "
+    value = text[start:]
+    lines = [inner + value]
+    links = [place - start for place in _links(text, start)]
+    if len(lines[0]) > WIDTH and links:
+        ends = [*links[1:], len(value)]
+        parts = [value[: links[0]]]
+        parts += [value[a:b] for a, b in zip(links, ends, strict=True)]
+        lines = [line for part in parts for line in _format(part, inner, "")]
+    return [f"{margin}{text[:start]}(", *lines, f"{margin}){end}"]
 
 
 def _format_operation(text: str, start: int, margin: str, end: str) -> list[str]:
@@ -208,17 +291,21 @@ def _brackets(text: str) -> Iterator[tuple[int, str, int]]:
             yield place, char, depth
 
 
-def _last_brackets(text: str) -> tuple[int, int] | None:
-    """Where the last outermost brackets with content are."""
+def _last_brackets(text: str, width: int) -> tuple[int, int] | None:
+    """Where the last outermost brackets with content are that begin in a line."""
     outer = [(place, char) for place, char, depth in _brackets(text) if depth == 0]
     outer = [(place, char) for place, char in outer if char != ","]
     if text.startswith("def "):  # its parameters, not the type of its result
         return outer[0][0], outer[1][0]
+    found: tuple[int, int] | None = None
     for i in range(len(outer) - 1, 0, -2):
         start, stop = outer[i - 1][0], outer[i][0]
-        if stop - start > 1 and re.fullmatch(r"[)\]}\w.\[\(:]*", text[stop:]):
-            return start, stop
-    return None
+        rest = text[found[1] :] if found is not None else text[stop:]
+        if stop - start > 1 and re.fullmatch(r"[)\]}\w.\[\(:]*", rest):
+            found = start, stop
+            if start < width:
+                break
+    return found
 
 
 def split_items(text: str) -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.graph import Op, OutputPort
+from amanda_torch.mapping.module_stacks import UNKNOWN_CLASS
 from amanda_torch.records import NODE_RECORDS
 from amanda_torch.source.layers import Layer, layer_of
 from amanda_torch.source.program import Program, values_of
@@ -61,10 +63,37 @@ def is_below(path: str, module: str) -> bool:
 
 def build_calls(program: Program) -> Call:
     """The call of the whole module."""
+    owners = _paths_of_modules(program)
+    frames_of = {op: _frames(op, program, owners) for op in program.ops}
+    while True:
+        root = _tree(program, frames_of)
+        split = _split_modules(root)
+        if not split:
+            break
+        for frames in frames_of.values():
+            frames[:] = [frame for frame in frames if frame.path not in split]
+    _simplify(root, program)
+    return root
+
+
+def _split_modules(root: Call) -> set[str]:
+    """Modules of unknown class that are computed in parts: they are no calls."""
+    paths: list[str] = []
+    waiting = [root]
+    while waiting:
+        call = waiting.pop()
+        waiting += call.calls()
+        if call.type == UNKNOWN_CLASS:
+            paths.append(call.path)
+    return {path for path, count in Counter(paths).items() if count > 1}
+
+
+def _tree(program: Program, frames_of: Mapping[Op, Sequence[_Frame]]) -> Call:
+    """The calls of modules as they are recorded."""
     root = Call("", _root_type(program))
     open_calls: list[tuple[str, Call]] = []
-    for op in program.ops:
-        frames = _frames(op, program)
+    for op in _order_by_module(program, frames_of):
+        frames = frames_of[op]
         depth = 0
         while (
             depth < min(len(frames), len(open_calls))
@@ -77,8 +106,67 @@ def build_calls(program: Program) -> Call:
             (open_calls[-1][1] if open_calls else root).items.append(call)
             open_calls.append((frame.key, call))
         (open_calls[-1][1] if open_calls else root).items.append(op)
-    _simplify(root, program)
     return root
+
+
+def _order_by_module(
+    program: Program, frames_of: Mapping[Op, Sequence[_Frame]]
+) -> list[Op]:
+    """The ops in an order in which those of a module stand together.
+
+    Programs that PyTorch exported keep their order, and those that write into tensors.
+    """
+    ops = program.ops
+    types = {frame.type for frames in frames_of.values() for frame in frames}
+    if program.writes or UNKNOWN_CLASS not in types:
+        return ops
+    keys = {op: [frame.key for frame in frames] for op, frames in frames_of.items()}
+    made_by = {out: op for op in ops for out in op.outputs}
+    sources = {
+        op: {made_by[v] for v in values_of(program.arguments[op]) if v in made_by}
+        for op in ops
+    }
+    return _sort_modules(ops, keys, sources, 0)
+
+
+def _sort_modules(
+    ops: Sequence[Op], keys: Mapping[Op, Sequence[str]],
+    sources: Mapping[Op, Container[Op]], depth: int,
+) -> list[Op]:  # fmt: skip
+    """Ops in an order in which those of a module at a depth stand together.
+
+    A module that reads what depends on its own results is split.
+    """
+    groups: dict[Any, list[Op]] = {}
+    for op in ops:
+        path = keys[op]
+        groups.setdefault(path[depth] if len(path) > depth else op, []).append(op)
+    parts = list(groups.values())
+    waiting = set(ops)
+    found: list[Op] = []
+    while parts:
+        part = next((p for p in parts if _is_ready(p, waiting, sources)), None)
+        if part is None:
+            split = next(part for part in parts if len(part) > 1)
+            place = parts.index(split)
+            parts[place : place + 1] = [[op] for op in split]
+            continue
+        parts.remove(part)
+        waiting -= set(part)
+        is_module = len(keys[part[0]]) > depth and len(part) > 1
+        found += _sort_modules(part, keys, sources, depth + 1) if is_module else part
+    return found
+
+
+def _is_ready(
+    part: Sequence[Op], waiting: Container[Op], sources: Mapping[Op, Any]
+) -> bool:
+    """Whether all that a module reads from outside is there."""
+    inside = set(part)
+    return not any(
+        source in waiting and source not in inside
+        for op in part for source in sources[op]
+    )  # fmt: skip
 
 
 def _stack(op: Op) -> list[_Frame]:
@@ -95,9 +183,38 @@ def _root_type(program: Program) -> str:
     return ""
 
 
-def _frames(op: Op, program: Program) -> list[_Frame]:
+def _paths_of_modules(program: Program) -> set[str]:
+    """The modules that have weights, and those around them."""
+    found: set[str] = set()
+    for weight in program.weights.values():
+        owner = weight.owner
+        while owner and owner not in found:
+            found.add(owner)
+            owner = owner.rpartition(".")[0]
+    return found
+
+
+def _known_paths(frames: Sequence[_Frame], owners: Container[str]) -> Iterator[_Frame]:
+    """Modules with the paths that the names of weights have.
+
+    PyTorch records paths that begin at a module which is a part of the model, such as
+    `transformer` in `model` for `model.transformer`.
+    """
+    before = above = ""
+    for frame in frames:
+        path = inner = f"{above}.{frame.path}" if above else frame.path
+        if before and is_below(frame.path, before):
+            path = above + frame.path[len(before) :]
+        elif inner not in owners or (frame.path in owners and frame.path != before):
+            path = frame.path
+        before, above = frame.path, path
+        yield frame._replace(path=path)
+
+
+def _frames(op: Op, program: Program, owners: Container[str]) -> list[_Frame]:
     """The modules around an op; one with the weights of a layer is that layer."""
-    frames = [frame for frame in _stack(op) if frame.path]
+    stack = [frame for frame in _stack(op) if frame.path]
+    frames = list(_known_paths(stack, owners))
     layer = layer_of(op, program)
     owners = set() if layer is None else {
         program.weights[value].owner for value in layer.weights.values()

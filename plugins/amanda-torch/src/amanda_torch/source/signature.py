@@ -19,7 +19,7 @@ from amanda_torch.source.python_text import (
 )
 from amanda_torch.source.steps import result_items
 
-__all__ = ["Signature", "read_signature"]
+__all__ = ["FixedInput", "Signature", "flat_inputs", "read_signature"]
 
 
 class Parameter(NamedTuple):
@@ -59,7 +59,7 @@ def read_signature(program: Program) -> Signature:
     record = PROGRAM_RECORDS.of(program.graph)
     calls = record.get("module_call_graph") or [{}]
     known = calls[0].get("signature") or {}
-    leaves = _inputs(program)
+    leaves = flat_inputs(program)
     texts: dict[OutputPort, str] = {}
     parameters = _parameters(known, leaves, texts)
     items, writes = _results(program)
@@ -76,19 +76,19 @@ def read_signature(program: Program) -> Signature:
     return Signature(parameters, texts, returned, _tree_type(spec, iter(kinds)), writes)
 
 
-def _inputs(program: Program) -> list[OutputPort | Any]:
-    """The inputs of a program in order: values, and constants as `Constant`s."""
+def flat_inputs(program: Program) -> list[OutputPort | FixedInput]:
+    """The inputs of a program in order: values, and those that it fixes."""
     record = PROGRAM_RECORDS.of(program.graph)
     parameters = {port.name: port for port in program.graph.parameters}
     constants = record.get("constants", {})
     order = [n for n in record.get("inputs", ()) if n in constants or n in parameters]
     order += [name for name in parameters if name not in order]
     return [
-        parameters[n] if n in parameters else _Constant(constants[n]) for n in order
+        parameters[n] if n in parameters else FixedInput(constants[n]) for n in order
     ]
 
 
-class _Constant:
+class FixedInput:
     """An input that the program fixes: its value."""
 
     def __init__(self, entry: dict[str, Any]) -> None:

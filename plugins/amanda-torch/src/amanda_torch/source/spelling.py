@@ -42,6 +42,7 @@ _USUAL: Final[Mapping[str, Any]] = {
 _UNUSED: Final = ("cudnn_enable", "cudnn_enabled", "pin_memory", "layout")
 _SPREAD: Final = ("view", "reshape", "permute", "expand", "repeat", "flip")
 _DIMS: Final = ("dim", "dims")
+_GENERAL: Final = ("self", "other", "input")
 
 _INFIX: Final[Mapping[str, tuple[str, int]]] = {
     "add": ("+", ADD), "sub": ("-", ADD), "mul": ("*", MUL), "div": ("/", MUL),
@@ -98,13 +99,10 @@ def _of_python(base: str, values: list[Any]) -> Expression:
 
 def _binary(symbol: str, level: int, a: Any, b: Any) -> Expression:
     left = level + (level == COMPARE)
+    name = {ADD: "offset", MUL: "scale"}.get(level, "value")
     return expression(
-        _operand(a, left), f" {symbol} ", _operand(b, level + 1), level=level
+        literal(a, left, name), f" {symbol} ", literal(b, level + 1, name), level=level
     )
-
-
-def _operand(value: Any, level: int) -> Expression:
-    return literal(value, level)
 
 
 def _infix(base: str, overload: str, arguments: Mapping[str, Any]) -> Expression | None:
@@ -206,10 +204,10 @@ def _head_call(
 
 def _argument(name: str, value: Any) -> Expression:
     if isinstance(value, list) and len(value) == 1 and name in _DIMS:
-        return literal(value[0])
+        return literal(value[0], name="dim")
     if name == "memory_format" and isinstance(value, str):
         return expression(f"torch.{value}")
-    return literal(value)
+    return literal(value, name="value" if name in _GENERAL else name)
 
 
 # -- ops with a form of their own ----------------------------------------------------
@@ -275,7 +273,7 @@ def _to(arguments: Mapping[str, Any]) -> Expression | None:
 
 def _split(arguments: Mapping[str, Any]) -> Expression:
     sizes = arguments.get("split_size", arguments.get("split_sizes"))
-    items = [literal(sizes)]
+    items = [literal(sizes, name="split_size")]
     if arguments.get("dim", 0) != 0:
         items.append(expression("dim=", literal(arguments["dim"])))
     return expression(literal(arguments["self"], ATOM), ".split(", join(items), ")")
@@ -311,13 +309,15 @@ def _batch_norm(arguments: Mapping[str, Any]) -> Expression:
     order = ["input", "running_mean", "running_var", "weight", "bias", "training"]
     items = [literal(arguments.get(name)) for name in order]
     items += [
-        expression(f"{name}=", literal(arguments[name])) for name in ("momentum", "eps")
+        expression(f"{name}=", literal(arguments[name], name=name))
+        for name in ("momentum", "eps")
     ]
     return expression("F.batch_norm(", join(items), ")")
 
 
 def _dropout(arguments: Mapping[str, Any]) -> Expression:
-    return expression("F.dropout(", join(map(literal, arguments.values())), ")")
+    items = [literal(value, name=name) for name, value in arguments.items()]
+    return expression("F.dropout(", join(items), ")")
 
 
 def _elu(arguments: Mapping[str, Any]) -> Expression | None:
