@@ -250,7 +250,7 @@ class _Signature:
         self._left -= 1
         return self._left == 0
 
-    def check(self, *args: Any, **kwargs: Any) -> None:
+    def check(self, /, *args: Any, **kwargs: Any) -> None:
         """Check the arguments of a call."""
         for value, kind in zip(args, self.ordered, strict=False):
             if value.__class__ not in kind:
