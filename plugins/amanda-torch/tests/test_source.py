@@ -384,7 +384,7 @@ def test_blocks_of_a_model_of_onnx_are_a_loop(tmp_path: Path) -> None:
     text = (tmp_path / "written.py").read_text()
     assert "nn.ModuleList([Layer() for _ in range(3)])" in text
     assert "self.query = nn.Linear(8, 8)" in text
-    assert "self.embedding = nn.Embedding(11, 8)" in text
+    assert "nn.Embedding(11, 8)" in text
     assert "for layer in self.layers:" in text
 
 

@@ -189,13 +189,13 @@ class _Scopes:
             return len(_common([below[each], above])), self.order[each]
 
         last = max(made, key=nearness)
-        return self._between(op, below[last], list(below.values()), above)
+        return self._path_between(op, below[last], list(below.values()), above)
 
     def container(self, op: Op, paths: dict[Op, _Path]) -> _Path:
         """The module around the one that an op is computed in."""
         return self.known[op][:-1] if op in self.known else paths[op]
 
-    def _between(
+    def _path_between(
         self, op: Op, last: _Path, below: Sequence[_Path], above: _Path
     ) -> _Path:
         """The module of an op: it reads from `below`, and `above` reads it.

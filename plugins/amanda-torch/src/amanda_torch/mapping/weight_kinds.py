@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from amanda.graph import Op, OutputPort
 from amanda.tensors import Tensor
 from amanda_torch.records import FROZEN, is_frozen
 
-__all__ = ["usual_kind", "weight_kind"]
+__all__ = ["recurrent_names", "usual_kind", "weight_kind"]
 
 _STATISTICS = {
     "aten.batch_norm.default": (3, 4),
@@ -33,3 +36,19 @@ def usual_kind(value: OutputPort, tensor: Tensor, name: str) -> str:
         if source is value and i in _STATISTICS.get(op.type or "", ())
     }
     return "buffer" if places else "parameter"
+
+
+def recurrent_names(arguments: Mapping[str, Any], count: int) -> list[str]:
+    """The names of so many weights of an `aten.lstm` and the like, in their order.
+
+    >>> recurrent_names({"has_biases": False, "bidirectional": True}, 4)
+    ['weight_ih_l0', 'weight_hh_l0', 'weight_ih_l0_reverse', 'weight_hh_l0_reverse']
+    """
+    kinds = ["weight_ih", "weight_hh"]
+    kinds += ["bias_ih", "bias_hh"] if arguments.get("has_biases") else []
+    ends = ["", "_reverse"] if arguments.get("bidirectional") else [""]
+    per_layer = len(kinds) * len(ends)
+    return [
+        f"{kind}_l{layer}{end}" for layer in range(count // per_layer)
+        for end in ends for kind in kinds
+    ]  # fmt: skip

@@ -20,7 +20,7 @@ from amanda.mapping import constant_of
 from amanda.tensors import Tensor, contiguous_array
 from amanda.types import TensorType
 from amanda_torch.mapping.module_stacks import scope_of_name
-from amanda_torch.mapping.weight_kinds import usual_kind
+from amanda_torch.mapping.weight_kinds import recurrent_names, usual_kind
 from amanda_torch.records import (
     FROZEN,
     NODE_RECORDS,
@@ -28,7 +28,6 @@ from amanda_torch.records import (
     WEIGHT_NOTE,
     WEIGHT_OF_PYTORCH,
 )
-from amanda_torch.recurrent_weights import recurrent_names
 
 __all__ = ["use_parameters"]
 

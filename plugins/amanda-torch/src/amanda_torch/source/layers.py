@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.graph import Op, OutputPort
 from amanda.types import TensorType, float32
-from amanda_torch.recurrent_weights import recurrent_names
+from amanda_torch.mapping.weight_kinds import recurrent_names
 from amanda_torch.source.python_text import Code
 
 if TYPE_CHECKING:

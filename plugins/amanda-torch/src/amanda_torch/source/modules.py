@@ -58,7 +58,7 @@ class Module:
         if not call.is_sequential:
             self.steps += self._steps()
             texts = {value: f"x{i}_" for i, value in enumerate(self.inputs)}
-            lines, numbers = body_structure(self._body(texts, self._returned()))
+            lines, numbers = body_structure(self._body(texts, self._returned_values()))
         self.instance = Instance(
             call.path, _type_name(call), _hint(call), self._lines(), lines, numbers
         )
@@ -195,7 +195,7 @@ class Module:
 
     # -- forward --------------------------------------------------------------------
 
-    def _returned(self) -> Expression:
+    def _returned_values(self) -> Expression:
         return returned_tuple([literal(value) for value in self.outputs])
 
     def body_lines(
@@ -368,7 +368,7 @@ class Module:
         result = kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]"
         head = format_statement(f"def forward(self{given}) -> {result}:", 4)
         texts = dict(zip(self.inputs, names, strict=True))
-        return head + self.body_lines(texts, self._returned())
+        return head + self.body_lines(texts, self._returned_values())
 
 
 def type_hint(value: OutputPort) -> str:

@@ -12,10 +12,10 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import TensorType, float64
 from amanda_torch.mapping.module_stacks import UNKNOWN_CLASS
+from amanda_torch.mapping.weight_kinds import recurrent_names
 from amanda_torch.node_writer import is_weight
 from amanda_torch.program_writer import weight_of
 from amanda_torch.records import NODE_RECORDS
-from amanda_torch.recurrent_weights import recurrent_names
 from amanda_torch.source.python_text import Code
 
 if TYPE_CHECKING:

@@ -285,7 +285,8 @@ def _is_counter(op: Op, call: Call, program: Program) -> bool:
 def _plain_layer(call: Call, program: Program) -> Layer | None:
     """The layer without weights that a call is."""
     ops = list(call.ops())
-    return layer_of(ops[0], program) if len(ops) == 1 else None
+    found = layer_of(ops[0], program) if len(ops) == 1 else None
+    return None if found is None or found.weights else found
 
 
 def _is_small(call: Call, program: Program) -> bool:

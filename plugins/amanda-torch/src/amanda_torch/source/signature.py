@@ -118,14 +118,19 @@ def _count(spec: dict[str, Any]) -> int:
     return sum(map(_count, children)) if spec.get("type") is not None else 1
 
 
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
 def _keys(spec: dict[str, Any]) -> list[Any] | None:
     """The keys of a dict; None for a sequence."""
     try:
         context = json.loads(spec.get("context") or "null")
     except (TypeError, ValueError):
         return None
-    if isinstance(context, list) and len(context) == 2 and isinstance(context[1], list):
-        context = context[1]
+    if isinstance(context, list) and len(context) == 2:  # with facts of the class
+        named = [part for part in context[::-1] if _are_names(part)]
+        context = named[0] if named else context
     count = len(spec.get("children_spec") or [])
     is_keys = isinstance(context, list) and len(context) == count
     return context if is_keys and spec["type"] != "builtins.tuple" else None

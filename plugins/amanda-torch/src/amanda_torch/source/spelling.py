@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.dictionary import CallLayout
@@ -42,6 +43,8 @@ _USUAL: Final[Mapping[str, Any]] = {
 _UNUSED: Final = ("cudnn_enable", "cudnn_enabled", "pin_memory", "layout")
 _SPREAD: Final = ("view", "reshape", "permute", "expand", "repeat", "flip")
 _DIMS: Final = ("dim", "dims")
+_EXPLICIT: Final = ("reduction",)
+"""Arguments whose default in PyTorch's functions of Python is not that of the op."""
 _GENERAL: Final = ("self", "other", "input")
 
 _INFIX: Final[Mapping[str, tuple[str, int]]] = {
@@ -145,7 +148,8 @@ def _call(
     layout = program.layouts[kind]
     given = {
         name: value for name, value in arguments.items()
-        if not (name in _USUAL and (name in _UNUSED or value == _USUAL[name]))
+        if not (name in _USUAL and name in layout.optional
+                and (name in _UNUSED or value == _USUAL[name]))
     }  # fmt: skip
     first = next(iter(given.values()), None)
     is_tensor = isinstance(first, OutputPort) and not _is_number(first)
@@ -188,6 +192,7 @@ def _head_call(
             continue
         value = given[name]
         is_default = attr is not None and not attr.required and value == attr.default
+        is_default = is_default and name not in _EXPLICIT and not iskeyword(name)
         if name in layout.optional and (is_default or value is None):
             by_name = True
             continue
@@ -196,6 +201,7 @@ def _head_call(
             continue
         text = _argument(name, value)
         is_optional = name in layout.optional and name not in layout.ports
+        is_optional = is_optional and not any(map(iskeyword, positional))
         by_name = by_name or is_optional or name not in positional
         is_named = by_name and name != "self"
         items.append(expression(f"{name}=", text) if is_named else text)
