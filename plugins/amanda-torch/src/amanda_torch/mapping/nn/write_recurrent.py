@@ -40,11 +40,12 @@ def _layer(
     def write(
         o: Any, x: Any, w: Any, r: Any, bias: Any = None, recurrent_bias: Any = None,
         lengths: Any = None, *initial: Any, direction: str = "forward",
-        batch_first: bool = False, reset_after: bool = True, **options: Any,
+        batch_first: bool = False, **options: Any,
     ) -> Any:  # fmt: skip
         count = _DIRECTIONS.get(direction)
-        unknown = [key for key, value in options.items() if value not in (None, False)]
-        if count is None or unknown or not reset_after:
+        is_known = name != "gru" or options.pop("reset_after", False) is True
+        unknown = [k for k, v in options.items() if v is not None and v is not False]
+        if count is None or unknown or not is_known:
             raise Decline(f"PyTorch has no such layer: {direction}, {unknown}")
         given = [*initial, *[None] * (states - len(initial))]
         if lengths is not None or any(v is not None for v in given[states:]):
