@@ -111,11 +111,28 @@ def test_for_a_backend(call: Call, toy_host: amanda.Host, tmp_path: Path) -> Non
     assert (ended.code, ended.err) == (1, "")
     assert ended.out.splitlines()[2:] == [
         "",
-        "picky does not take:",
+        "the backend picky does not take:",
         "  soft 'Softmax_1': soft is too hard",
     ]
     file = saved(chain(("Relu", {})), tmp_path)
     assert call("check", file, "--for", "picky:here").code == 0
+
+
+def test_a_name_of_a_backend_and_of_a_namespace(
+    call: Call, toy_host: amanda.Host, tmp_path: Path
+) -> None:
+    toy_host.register_backend("toy/b", Picky())
+    file = saved(chain(("Relu", {}), ("Softmax", {})), tmp_path)
+    ended = call("check", file, "--for", "toy/b", "--json")
+    assert (ended.code, ended.json["is_backend"]) == (1, True)
+    assert ended.json["refused"] == ["soft 'Softmax_1': soft is too hard"]
+    ended = call("check", file, "--to", "toy/b@1", "--json")
+    assert (ended.code, ended.json["is_backend"]) == (0, False)
+    for options in ([], ["--for", "toy/b", "--to", "toy/b"]):
+        ended = call("check", file, *options)
+        assert (ended.code, ended.err.splitlines()[0]) == (
+            2, "amanda check: what the file is checked for is not clear",
+        )  # fmt: skip
 
 
 def test_convert(call: Call, toy_host: amanda.Host, tmp_path: Path) -> None:

@@ -37,12 +37,18 @@ __all__ = [
 
 
 def plan(
-    graph: Graph, to: str, *, passes: Sequence[str] = (), host: Host | None = None
+    graph: Graph,
+    to: str,
+    *,
+    passes: Sequence[str] = (),
+    prefer_backend: bool = False,
+    host: Host | None = None,
 ) -> Plan:
     """The route that `convert` would follow, found without importing a mapping.
 
     Its `gaps` and `reports` run the conversion when they are first read. `to` may also
-    be a backend; `refusals` then lists the ops that it does not support.
+    be a backend; `refusals` then lists the ops that it does not support. A name of
+    both, such as jax, is the namespace's, or the backend's with `prefer_backend`.
     """
     from amanda.api.compilation import load_backend, lower_on_host
     from amanda.mapping import Plan
@@ -50,7 +56,7 @@ def plan(
     host = host or host_in_use()
     graph = expand_frontend_ops(graph, host)
     step = partial(_run_step, host=host, passes=passes, given=graph)
-    if not is_backend(to, host):
+    if not is_backend(to, host, prefer_backend):
         return Plan(
             find_route_of_graph(graph, _resolve_target(to, host), host), graph, step
         )
@@ -64,10 +70,12 @@ def plan(
     return Plan(route, graph, step, find_refused_ops)
 
 
-def is_backend(name: str, host: Host) -> bool:
-    """Whether this names a backend, and no namespace."""
+def is_backend(name: str, host: Host, prefer_backend: bool = False) -> bool:
+    """Whether this names a backend, and no namespace unless backends are preferred."""
     if not host.has("backends", name.partition(":")[0]):
         return False
+    if prefer_backend:
+        return True
     try:
         return parse_name(name).path not in host.namespace_versions()
     except NamespaceError:  # with a device or a path, which no namespace has

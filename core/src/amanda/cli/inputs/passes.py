@@ -31,7 +31,11 @@ def passes_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def plan_with_passes(
-    graph: Graph, goal: str, listed: str | None, none: bool
+    graph: Graph,
+    goal: str,
+    listed: str | None,
+    none: bool,
+    prefer_backend: bool = False,
 ) -> tuple[Plan, list[str]]:
     """The plan of a conversion with the passes that the options choose, and these.
 
@@ -47,9 +51,9 @@ def plan_with_passes(
     names: list[str] = []
     if listed is not None:
         names = [host.find("passes", name.strip()).choice for name in listed.split(",")]
-    elif not none and not is_backend(goal, host):
+    elif not none and not is_backend(goal, host, prefer_backend):
         names = default_passes(host)
-    found = plan(graph, goal, passes=names)
+    found = plan(graph, goal, passes=names, prefer_backend=prefer_backend)
     if listed is not None:
         expect_passes_apply(names, found.route, host)
     return found, names

@@ -13,6 +13,7 @@ from amanda.cli.inputs.passes import passes_options, plan_with_passes
 from amanda.cli.output.answer import Answer, Table
 from amanda.cli.output.terminal import show_progress
 from amanda.cli.rule_mappings import use_rule_files
+from amanda.errors import UsageError
 
 if TYPE_CHECKING:
     from amanda.mapping import Gap, Plan, Report, RouteStep
@@ -31,10 +32,15 @@ __all__ = [
 @click.argument("file", type=click.Path())
 @click.option(
     "--for",
-    "goal",
-    required=True,
-    metavar="NAMESPACE|BACKEND",
-    help="A framework's version, such as onnx@18, or a backend.",
+    "target",
+    metavar="BACKEND|NAMESPACE",
+    help="A backend, or a framework's version, such as onnx@18.",
+)
+@click.option(
+    "--to",
+    "namespace",
+    metavar="NAMESPACE",
+    help="A framework's version, also where a backend has the same name.",
 )
 @click.option("--format", "form", help="The format of the file; default: detected.")
 @load_option
@@ -44,7 +50,8 @@ __all__ = [
 def command(
     file: str,
     *,
-    goal: str,
+    target: str | None,
+    namespace: str | None,
     form: str | None,
     files: tuple[str, ...],
     passes: str | None,
@@ -53,23 +60,37 @@ def command(
 ) -> Answer:
     """Check whether FILE can be converted to a framework or run on a backend.
 
-    All ops that cannot are listed, with the reason. Nothing is written. Exit code 1
-    means that there are such ops.
+    --for prefers a backend where a framework has the same name, as jax does. All ops
+    that cannot are listed, with the reason. Nothing is written. Exit code 1 means that
+    there are such ops.
     """
+    from amanda.api.conversion import is_backend
+    from amanda.host import default_host
+
+    goal = target or namespace
+    if goal is None or (target and namespace):
+        raise UsageError(
+            "what the file is checked for is not clear",
+            expected="one of --for BACKEND, --for NAMESPACE, --to NAMESPACE",
+            got="both --for and --to" if goal else "neither --for nor --to",
+        )
     graph, form = open_model(file, form)
+    on_backend = is_backend(goal, default_host(), bool(target))
     with show_progress(f"checking {file}"), use_rule_files(files):
-        found, _ = plan_with_passes(graph, goal, passes, no_passes)
+        found, _ = plan_with_passes(graph, goal, passes, no_passes, on_backend)
         is_clear = found.is_clear  # runs the conversion, with these rules
     data = {
         "file": file,
         "format": form,
         "for": goal,
+        "is_backend": on_backend,
         "route": route_data(found.steps),
         "steps": [report_data(report) for report in found.reports],
         "gaps": [gap_data(gap) for gap in found.gaps],
         "refused": list(found.refusals),
     }
-    text = _report_lines(file, goal, found, full=full)
+    name = f"the backend {goal}" if on_backend else goal
+    text = _report_lines(file, name, found, full=full)
     return Answer(data, text, exit_code=int(not is_clear))
 
 
