@@ -94,6 +94,8 @@ def _read_attribute(file: MessageFile, span: Span) -> tuple[Any, dict[str, Any]]
     (kind, given), *more = fields.items()
     if kind == "tensor" and not more and is_supported(file.data, given):
         return read_tensor(file, given)
+    if kind == "s" and given == (span[0] + 2, span[1]):  # a tag, a length, the text
+        return _decode_bytes(bytes(file.data[given[0] : given[1]])), {}
     raw = bytes(file.data[span[0] : span[1]])
     value = {RAW: raw} if more else _read_value(file, kind, given, raw)
     return value, {} if encode_attribute(value) == raw else {"raw": raw}
