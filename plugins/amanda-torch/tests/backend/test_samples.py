@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -32,39 +32,28 @@ OTHERS = "its values are no numbers"
 
 
 def graph_of(
-    calls: Sequence[tuple[Operation, Sample]], way: str
+    operation: Operation, sample: Sample, way: str
 ) -> tuple[Graph, list[np.ndarray]]:
-    """Calls of ops as a graph that is fed every tensor of the samples, in order.
+    """The op as a graph that is fed every tensor of the sample, in order.
 
     `way`: the graph has `known` shapes or `open` ones, or shape arguments are `fed`."""
-    rows = [fed_roles(*call, way) for call in calls]
-    feeds = [
-        as_feed(a, role)
-        for (_, sample), roles in zip(calls, rows, strict=True)
-        for a, role in zip(sample.args, roles, strict=True)
-        if role
-    ]
-
-    def function(*values):
-        rest, results = iter(values), []
-        for (operation, sample), roles in zip(calls, rows, strict=True):
-            pairs = zip(sample.args, roles, strict=True)
-            args = [next(rest) if role else a for a, role in pairs]
-            result = operation(*args, **sample.attrs)
-            results += result if isinstance(result, list | tuple) else [result]
-        return results
-
-    return trace(function, [type_of(feed, way) for feed in feeds]), feeds
-
-
-def fed_roles(operation: Operation, sample: Sample, way: str) -> list[str]:
-    """The role of each argument that is fed, and "" for the others."""
     params = operation.form.params_of(len(sample.args))
     roles = ("tensor", "value", "host") if way == "fed" else ("tensor", "value")
-    return [
-        p.kind.role if p.kind.role in roles and a is not None else ""
+    is_fed = [
+        p.kind.role in roles and a is not None
         for p, a in zip(params, sample.args, strict=True)
     ]
+    rows = zip(params, sample.args, is_fed, strict=True)
+    feeds = [as_feed(a, p.kind.role) for p, a, yes in rows if yes]
+
+    def function(*values):
+        rest = iter(values)
+        args = [
+            next(rest) if yes else a for a, yes in zip(sample.args, is_fed, strict=True)
+        ]
+        return operation(*args, **sample.attrs)
+
+    return trace(function, [type_of(feed, way) for feed in feeds]), feeds
 
 
 def as_feed(value: Any, role: str) -> Any:
@@ -105,7 +94,7 @@ def is_number(value: object) -> bool:
 def check(operation: Operation, sample: Sample, way: str = "known") -> str:
     if not is_of_numbers(operation, sample):
         return OTHERS
-    graph, feeds = graph_of([(operation, sample)], way)
+    graph, feeds = graph_of(operation, sample, way)
     results = list(amanda.compile(graph, "torch", "cpu")(feeds).values())
     for got, wanted in zip(results, expected_of(sample), strict=True):
         expect_close(got, wanted, sample.tolerance or 0)
