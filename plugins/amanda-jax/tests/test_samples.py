@@ -1,14 +1,15 @@
 """Every sample of every op of the hub set, through this backend.
 
 Each passes against the value that the sample expects, or its op is declined with a
-reason. `python test_samples.py [told|open|fed]` prints the counts.
+reason. Samples of an op share a program; `-m scale` compiles one for each.
+`python test_samples.py [told|open|fed]` prints the counts.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -29,30 +30,45 @@ LOOSE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-6,
          "complex64": 2e-5, "complex128": 1e-6}  # fmt: skip
 
 
-def graph_of(
-    operation: Operation, sample: Sample, way: str = "told"
-) -> tuple[Graph, list[np.ndarray]]:
-    """The op as a graph that is fed every tensor of the sample, in order.
+PER_PROGRAM = 24
+"""Samples of an op that are compiled together, in half the time of one by one."""
 
-    `way` says what the graph knows: the shapes that are "told", "open" ones, or that
-    host arguments are "fed" too."""
-    params = operation.form.params_of(len(sample.args))
-    roles = ("tensor", "value", "host") if way == "fed" else ("tensor", "value")
-    is_fed = [
-        p.kind.role in roles and a is not None
-        for p, a in zip(params, sample.args, strict=True)
+
+def graph_of(
+    operation: Operation, samples: Sequence[Sample], way: str = "told"
+) -> tuple[Graph, list[np.ndarray]]:
+    """The op as a graph that is fed every tensor of the samples, in order.
+
+    It has an op for each sample. `way` says what the graph knows: the shapes that are
+    "told", "open" ones, or that host arguments are "fed" too."""
+    rows = [_is_fed(operation, sample, way) for sample in samples]
+    fed = [
+        _fed(a, role)
+        for sample, roles in zip(samples, rows, strict=True)
+        for a, role in zip(sample.args, roles, strict=True)
+        if role
     ]
-    rows = zip(params, sample.args, is_fed, strict=True)
-    fed = [_fed(a, p.kind.role) for p, a, yes in rows if yes]
 
     def function(*values):
-        rest = iter(values)
-        args = [
-            next(rest) if yes else a for a, yes in zip(sample.args, is_fed, strict=True)
-        ]
-        return operation(*args, **sample.attrs)
+        rest, results = iter(values), []
+        for sample, roles in zip(samples, rows, strict=True):
+            pairs = zip(sample.args, roles, strict=True)
+            args = [next(rest) if role else a for a, role in pairs]
+            result = operation(*args, **sample.attrs)
+            results += result if isinstance(result, list | tuple) else [result]
+        return results
 
     return trace(function, [_type(a, way) for a in fed]), fed
+
+
+def _is_fed(operation: Operation, sample: Sample, way: str) -> list[str]:
+    """The role of each argument that is fed, and "" for the others."""
+    params = operation.form.params_of(len(sample.args))
+    roles = ("tensor", "value", "host") if way == "fed" else ("tensor", "value")
+    return [
+        p.kind.role if p.kind.role in roles and a is not None else ""
+        for p, a in zip(params, sample.args, strict=True)
+    ]
 
 
 def _fed(value: Any, role: str) -> Any:
@@ -96,19 +112,33 @@ def is_number(value: object) -> bool:
     return isinstance(value, np.ndarray | np.generic) and value.dtype.kind not in "OTSU"
 
 
-def check(operation: Operation, sample: Sample, way: str = "told") -> str:
-    """'passed', or the reason why the op is not taken."""
-    if not is_of_numbers(operation, sample):
-        return OTHERS
-    graph, fed = graph_of(operation, sample, way)
+def check(operation: Operation, samples: Sequence[Sample], way: str = "told") -> str:
+    """'passed', or the reason why the op is not taken. The samples are one program."""
+    graph, fed = graph_of(operation, samples, way)
     backend = JaxBackend()
     for op in graph.walk():
         if op.type in OPS and (reason := backend.takes(op)) is not True:
             return reason
     results = list(amanda.compile(graph, "jax")(fed).values())
-    for got, wanted in zip(results, expected_of(sample), strict=True):
-        expect_alike(got, wanted, sample.tolerance or 0)
+    wanted = [(each, s) for s in samples for each in expected_of(s)]
+    for got, (each, sample) in zip(results, wanted, strict=True):
+        try:
+            expect_alike(got, each, sample.tolerance or 0)
+        except AssertionError as error:
+            error.add_note(f"{operation.name} of {sample.args}, {sample.attrs}")
+            raise
     return "passed"
+
+
+def outcomes(
+    operation: Operation, samples: Iterable[Sample], most: int, way: str = "told"
+) -> set[str]:
+    """What `check` returns for samples of numbers, so many in a program at most."""
+    if operation.name in UNSUPPORTED:
+        most = 1  # each is declined
+    rest = iter([s for s in samples if is_of_numbers(operation, s)])
+    programs = iter(lambda: list(islice(rest, most)), [])
+    return {check(operation, program, way) for program in programs}
 
 
 def expect_alike(got: Any, wanted: Any, loose: float) -> None:
@@ -135,8 +165,15 @@ def samples_of(name: str) -> Iterator[Sample]:
 
 @pytest.mark.parametrize("name", OPS)
 def test_samples(name):
-    outcomes = {check(OPS[name], sample) for sample in samples_of(name)}
-    assert outcomes - {OTHERS} <= {UNSUPPORTED.get(name, "passed")}
+    found = outcomes(OPS[name], samples_of(name), PER_PROGRAM)
+    assert found <= {UNSUPPORTED.get(name, "passed")}
+
+
+@pytest.mark.scale
+@pytest.mark.parametrize("name", OPS)
+def test_samples_as_programs_of_their_own(name):
+    found = outcomes(OPS[name], samples_of(name), 1)
+    assert found <= {UNSUPPORTED.get(name, "passed")}
 
 
 def ways(name: str) -> list[str]:
@@ -149,13 +186,12 @@ def ways(name: str) -> list[str]:
     ("name", "way"), [(name, way) for name in OPS for way in ways(name)]
 )
 def test_samples_of_which_the_graph_knows_less(name, way):
-    samples = islice(samples_of(name), 3)
-    outcomes = {check(OPS[name], sample, way) for sample in samples}
-    assert outcomes - {OTHERS} <= {UNSUPPORTED.get(name, "passed")}
+    found = outcomes(OPS[name], islice(samples_of(name), 3), PER_PROGRAM, way)
+    assert found <= {UNSUPPORTED.get(name, "passed")}
 
 
 def test_declined_ops_are_told_with_their_reason():
-    graph, _ = graph_of(OPS["dawsn"], next(samples_of("dawsn")))
+    graph, _ = graph_of(OPS["dawsn"], [next(samples_of("dawsn"))])
     with pytest.raises(BackendError, match="have the special function dawsn"):
         amanda.compile(graph, "jax")
 
@@ -171,7 +207,9 @@ def main() -> None:
     for name in OPS:
         for sample in samples_of(name):
             try:
-                outcome = check(OPS[name], sample, way)
+                outcome = OTHERS
+                if is_of_numbers(OPS[name], sample):
+                    outcome = check(OPS[name], [sample], way)
             except Exception as error:  # noqa: BLE001  it is what is counted
                 outcome = "failed"
                 text = str(error).strip().replace("\n", " ")[:200]
