@@ -277,6 +277,21 @@ def test_a_written_module_trains(tmp_path: Path) -> None:
     torch.testing.assert_close(*losses, rtol=1e-6, atol=1e-6)
 
 
+def test_frozen_parameters_stay_frozen(tmp_path: Path) -> None:
+    case = CASES["training resnet"]()
+    for part in (case.module.stem, case.module.blocks[1], case.module.head.bias):
+        part.requires_grad_(False)
+    torch.export.save(case.export(), tmp_path / "model.pt2")
+    amanda.save(amanda.load(tmp_path / "model.pt2"), tmp_path / "model.py")
+    expected = {n: p.requires_grad for n, p in case.module.named_parameters()}
+    found = load(tmp_path / "model.py")
+    assert {n: p.requires_grad for n, p in found.named_parameters()} == expected
+    text = (tmp_path / "model.py").read_text()
+    assert "        self.stem.requires_grad_(False)\n" in text
+    assert '        self.get_submodule("blocks.1").requires_grad_(False)\n' in text
+    assert "        self.head.bias.requires_grad_(False)\n" in text
+
+
 def test_files_are_formatted(tmp_path: Path) -> None:
     ruff = shutil.which("ruff", path=str(Path(sys.executable).parent)) or shutil.which(
         "ruff"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from amanda.graph import Graph, Op, OutputPort
@@ -111,10 +111,26 @@ class Module:
             for part in outer:
                 node = node.setdefault(part, {})
             node[last] = member
-        return [
+        lines = [
             line for name, node in tree.items()
             for line in self._member_lines("self", name, node)
         ]  # fmt: skip
+        return lines if self.call.path else [*lines, *self._frozen_lines()]
+
+    def _frozen_lines(self) -> Iterator[Line]:
+        """The lines of the root that freeze parameters: by module, where it has no
+        others."""
+        program = self.program
+        trained = {
+            weight.path for weight in program.weights.values()
+            if weight.kind == "parameter" and weight.path not in program.frozen
+        }  # fmt: skip
+        for path in dict.fromkeys(_largest_part(p, trained) for p in program.frozen):
+            kind = "parameter" if path in program.frozen else "submodule"
+            place = f"self.{path}"
+            if any(part.isdecimal() for part in path.split(".")):
+                place = f'self.get_{kind}("{path}")'
+            yield Line(f"{place}.requires_grad_(False)")
 
     def _member_lines(self, owner: str, name: str, node: Any) -> Iterator[Line]:
         target = f"{owner}.{name} = "
@@ -398,6 +414,20 @@ def _list(name: str, items: Mapping[int, Construct]) -> Construct:
     return Construct(
         name, items=[items.get(i, Construct("Identity")) for i in range(size)]
     )
+
+
+def _largest_part(path: str, trained: Collection[str]) -> str:
+    """The largest module of a parameter without trained ones; itself if there is none.
+
+    >>> _largest_part("a.b.weight", {"a.c.weight"})
+    'a.b'
+    """
+    parts = path.split(".")
+    for end in range(1, len(parts)):
+        module = ".".join(parts[:end])
+        if not any(is_below(other, module) for other in trained):
+            return module
+    return path
 
 
 def _new_weight(weight: Weight) -> str:

@@ -15,7 +15,7 @@ from amanda_torch.mapping.module_stacks import UNKNOWN_CLASS
 from amanda_torch.mapping.weight_kinds import recurrent_names
 from amanda_torch.node_writer import is_weight
 from amanda_torch.program_writer import weight_of
-from amanda_torch.records import NODE_RECORDS
+from amanda_torch.records import NODE_RECORDS, is_frozen
 from amanda_torch.source.python_text import Code
 
 if TYPE_CHECKING:
@@ -67,6 +67,11 @@ class Program:
             )
             for op in graph if is_weight(op)
         }  # fmt: skip
+        self.frozen = dict.fromkeys(
+            self.weights[op.output].path for op in graph
+            if is_weight(op) and op.attrs.get("kind") == "parameter" and is_frozen(op)
+        )  # fmt: skip
+        """The paths of parameters of floats that are not trained."""
         self.is_recorded = any(map(_is_in_known_module, graph))
         """Whether PyTorch exported the program, and recorded its modules."""
         self.writes = any(self.writes_into(op) for op in graph if not is_weight(op))
