@@ -29,6 +29,5 @@ VERBS = {
 # explains it, and plug-ins may offer them.
 PLANNED = {
     "bench": "measure a model on several backends",
-    "diff": "tell how two models differ",
     "view": "show a model as a picture",
 }

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from amanda_inspect.bisection import Bisection, OpError, bisect
+from amanda_inspect.difference import GraphDifference, diff
 from amanda_inspect.matching import Matching, match_graphs
 
-__all__ = ["Bisection", "Matching", "OpError", "bisect", "match_graphs"]
+__all__ = [
+    "Bisection",
+    "GraphDifference",
+    "Matching",
+    "OpError",
+    "bisect",
+    "diff",
+    "match_graphs",
+]

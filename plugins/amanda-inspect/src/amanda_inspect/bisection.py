@@ -24,11 +24,11 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Final
 
-import amanda
 from amanda.comparison import Difference, compare_values
 from amanda.errors import UsageError
 from amanda.graph import Graph, Op, OutputPort
 from amanda_inspect.bodies import body_calls
+from amanda_inspect.common import common_namespace
 from amanda_inspect.lockstep import Lockstep, OpValues
 from amanda_inspect.matching import Matching, match_graphs
 from amanda_inspect.regions import find_first_error
@@ -36,7 +36,6 @@ from amanda_inspect.windows import Backend, reads_of
 
 __all__ = ["Bisection", "OpError", "bisect"]
 
-HUB: Final = "amanda/std/1"
 MAX_MEMORY: Final = 2 << 30
 
 
@@ -132,20 +131,10 @@ def bisect(
             (other_options if other_backend else other_options or options) or {},
         ),
     )
-    if a is not b:
-        a, b = _common_namespace(a, b)
+    a, b = common_namespace(a, b)
     by_port = _feeds_by_port(a, feeds)
     matching = match_graphs(a, b)
     return _bisect(matching, by_port, sides, max_memory)
-
-
-def _common_namespace(a: Graph, b: Graph) -> tuple[Graph, Graph]:
-    if a.namespace == b.namespace:
-        return a, b
-    both = [amanda.convert(each, HUB) for each in (a, b)]
-    for graph in both:
-        amanda.improve(graph, "optimize_for_inference")
-    return both[0], both[1]
 
 
 def _feeds_by_port(

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from amanda.comparison import match_ports
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort, is_note, is_record
 from amanda.tensors import Tensor
 from amanda.types import TensorType, Type, accepts
 
-__all__ = ["Matching", "describe_differences", "match_graphs"]
+__all__ = ["Matching", "describe_attributes", "describe_differences", "match_graphs"]
 
 _CONSTANT: Final = "constant"
 
@@ -242,11 +242,7 @@ def describe_differences(op: Op, other: Op) -> list[str]:
     >>> describe_differences(*softmax)
     ['attribute axis: 0, not 1']
     """
-    found = []
-    for key in sorted({*op.attrs, *other.attrs}):
-        mine, theirs = (each.attrs.get(key, "the default") for each in (op, other))
-        if not key.startswith("x-") and not _same(mine, theirs):
-            found.append(f"attribute {key}: {mine}, not {theirs}")
+    found = describe_attributes(op, other)
     for i, (read, counterpart) in enumerate(zip(op.inputs, other.inputs, strict=False)):
         if read is None or counterpart is None:
             continue
@@ -256,10 +252,30 @@ def describe_differences(op: Op, other: Op) -> list[str]:
     return found
 
 
+def describe_attributes(op: Op, other: Op) -> list[str]:
+    """Attributes of an op that its counterpart has not; notes are left out."""
+    found = []
+    for key in sorted({*op.attrs, *other.attrs}):
+        mine, theirs = (each.attrs.get(key, "the default") for each in (op, other))
+        if not is_note(key) and not is_record(key) and not _same(mine, theirs):
+            found.append(f"attribute {key}: {mine}, not {theirs}")
+    return found
+
+
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a.dtype == b.dtype and a.shape == b.shape and a.digest() == b.digest()
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or _as_float32(a) == _as_float32(b)
     return bool(type(a) is type(b) and a == b)
+
+
+def _as_float32(value: float) -> bytes:
+    """The bits of a number in float32, the precision of attributes of ONNX."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        return np.float32(value).tobytes()
 
 
 def _match_backward(

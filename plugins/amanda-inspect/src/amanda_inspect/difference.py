@@ -1,0 +1,227 @@
+"""How two models differ: structure, attributes, types and weights.
+
+>>> import amanda
+>>> from amanda_std import ops
+>>> def network(axis):
+...     graph = amanda.Graph("amanda/std/1")
+...     x = graph.parameter("float32[4, 8]", "x")
+...     graph.result(ops.softmax(ops.tanh(x), axes=(axis,)), "y")
+...     return graph
+>>> print(*diff(network(0), network(1)).lines(), sep="\\n")
+softmax #1: attribute axes: (1,), not (0,)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from amanda.comparison import Difference, Tolerance, compare_values
+from amanda.graph import Graph, Op, OutputPort
+from amanda_inspect.matching import Matching, describe_attributes, match_graphs
+
+__all__ = ["ChangedOp", "ChangedWeight", "GraphDifference", "diff"]
+
+_EXACT: Final = Tolerance(0, 0)
+
+
+@dataclass(frozen=True)
+class ChangedWeight:
+    """A constant with other elements than its counterpart."""
+
+    place: str
+    """Its name, or the op and input that read it."""
+    difference: Difference
+
+    def __str__(self) -> str:
+        return f"weight {self.place}: {self.difference}"
+
+
+@dataclass(frozen=True)
+class ChangedOp:
+    """An op that corresponds to one of the other model and differs from it."""
+
+    op: Op
+    counterpart: Op
+    texts: tuple[str, ...]
+    """Its attributes, inputs, types and bodies that differ."""
+
+    def __str__(self) -> str:
+        return f"{self.op.label}: {'; '.join(self.texts)}"
+
+
+@dataclass
+class GraphDifference:
+    """What a graph has and another has not."""
+
+    graphs: tuple[Graph, Graph]
+    head: list[str] = field(default_factory=list)
+    """Differences of namespaces, inputs, outputs and functions."""
+    changed: list[ChangedOp] = field(default_factory=list)
+    weights: list[ChangedWeight] = field(default_factory=list)
+    removed: list[Op] = field(default_factory=list)
+    """Ops of the first graph that correspond to none of the second."""
+    added: list[Op] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the graphs have the same structure, attributes and weights."""
+        return not (
+            self.head or self.changed or self.weights or self.removed or self.added
+        )
+
+    def lines(self, limit: int | None = None) -> Iterator[str]:
+        """The differences as text; ops that are added or removed by scope and type."""
+        yield from self.head
+        for rows in (self.changed, self.weights):
+            yield from map(str, rows[:limit])
+            if limit is not None and len(rows) > limit:
+                yield f"... and {len(rows) - limit} more"
+        for word, ops in (("removed", self.removed), ("added", self.added)):
+            yield from _grouped(word, ops, limit)
+
+
+def diff(a: Graph, b: Graph) -> GraphDifference:
+    """How `b` differs from `a`, of the same namespace.
+
+    Ops correspond as `match_graphs` finds: by what they read, not by their order.
+    """
+    matching = match_graphs(a, b)
+    found = GraphDifference((a, b), list(_head(a, b)))
+    _compare_matched(matching, found)
+    found.removed += matching.unmatched_reference_ops()
+    found.added += matching.unmatched_ops()
+    return found
+
+
+def _head(a: Graph, b: Graph) -> Iterator[str]:
+    if a.namespace != b.namespace:
+        yield f"namespace {b.namespace}, not {a.namespace}"
+    for word, mine, theirs in (
+        ("input", b.parameters, a.parameters),
+        ("output", b.outputs, a.outputs),
+    ):
+        own = {_key(port): port for port in mine}
+        others = {_key(port): port for port in theirs}
+        for key in others.keys() - own.keys():
+            yield f"{word} {key} removed"
+        for key, port in own.items():
+            if key not in others:
+                yield f"{word} {key} added"
+            else:
+                types = _type(b, port), _type(a, others[key])
+                if None not in types and str(types[0]) != str(types[1]):
+                    yield f"{word} {key}: {types[0]}, not {types[1]}"
+    for name in sorted(a.functions.keys() - b.functions.keys()):
+        yield f"function {name} removed"
+    for name in sorted(b.functions.keys() - a.functions.keys()):
+        yield f"function {name} added"
+    for name in sorted(a.functions.keys() & b.functions.keys()):
+        inner = diff(a.functions[name], b.functions[name])
+        yield from (f"function {name}: {line}" for line in inner.lines())
+
+
+def _key(port: OutputPort) -> str:
+    return str(port.index if port.name is None else port.name)
+
+
+def _type(graph: Graph, port: OutputPort) -> Any:
+    """The type of an input, or of the value that is a result."""
+    if port in graph.outputs:
+        value = graph.results[port.index]
+        return None if value is None else value.type
+    return port.type
+
+
+def _compare_matched(matching: Matching, found: GraphDifference) -> None:
+    seen: set[Op] = set()
+    for op, other in matching.ops.items():
+        if op is other or op.is_constant:
+            continue
+        texts = [*describe_attributes(op, other), *_rewired(matching, op, other)]
+        texts += _changed_types(op, other)
+        for key in sorted({*op.bodies, *other.bodies}):
+            texts += _changed_body(op, other, key)
+        if texts:
+            found.changed.append(ChangedOp(op, other, tuple(texts)))
+        for i, (mine, theirs) in enumerate(zip(op.inputs, other.inputs, strict=False)):
+            if mine is None or theirs is None or mine.op in seen:
+                continue
+            if mine.op.is_constant and theirs.op.is_constant:
+                seen.add(mine.op)
+                found.weights += _changed_weight(op, i, mine, theirs)
+
+
+def _rewired(matching: Matching, op: Op, other: Op) -> Iterator[str]:
+    """Inputs that are other values than those of the counterpart."""
+    if len(op.inputs) != len(other.inputs):
+        yield f"{len(op.inputs)} inputs, not {len(other.inputs)}"
+    for i, (mine, theirs) in enumerate(zip(op.inputs, other.inputs, strict=False)):
+        if mine is None or theirs is None:
+            if mine is not theirs:
+                yield f"input {i}: {_value_text(mine)}, not {_value_text(theirs)}"
+        elif mine.op.is_constant and theirs.op.is_constant:
+            continue
+        elif matching.values.get(mine) is not theirs:
+            yield f"input {i}: {_value_text(mine)}, not {_value_text(theirs)}"
+
+
+def _value_text(value: OutputPort | None) -> str:
+    if value is None:
+        return "none"
+    return value.name or value.op.label
+
+
+def _changed_types(op: Op, other: Op) -> Iterator[str]:
+    for mine, theirs in zip(op.outputs, other.outputs, strict=False):
+        if mine.type is not None and theirs.type is not None:
+            texts = str(mine.type), str(theirs.type)
+            if texts[0] != texts[1]:
+                yield f"output {mine.index}: {texts[0]}, not {texts[1]}"
+
+
+def _changed_body(op: Op, other: Op, key: str) -> list[str]:
+    mine, theirs = op.bodies.get(key), other.bodies.get(key)
+    if mine is None or theirs is None:
+        return [f"body {key} {'removed' if mine is None else 'added'}"]
+    inputs: dict[OutputPort, OutputPort] = {}
+    inputs.update(zip(mine.parameters, theirs.parameters, strict=False))
+    matching = match_graphs(theirs, mine, inputs)
+    found = GraphDifference((theirs, mine))
+    _compare_matched(matching, found)
+    found.removed += matching.unmatched_reference_ops()
+    found.added += matching.unmatched_ops()
+    return [f"body {key}: {line}" for line in found.lines()]
+
+
+def _changed_weight(
+    op: Op, i: int, mine: OutputPort, theirs: OutputPort
+) -> Iterator[ChangedWeight]:
+    own, other = (port.op.attrs.get("value") for port in (mine, theirs))
+    if own is None or other is None:
+        return
+    is_alike = (own.dtype, own.shape) == (other.dtype, other.shape)
+    if is_alike and own.digest() == other.digest():
+        return
+    difference = compare_values(own.numpy(), other.numpy(), _EXACT)
+    if not difference.equal:
+        yield ChangedWeight(mine.op.name or f"{op.label} input {i}", difference)
+
+
+def _grouped(word: str, ops: Sequence[Op], limit: int | None) -> Iterator[str]:
+    """Ops one by one, or counted by scope and type where they are many."""
+    if limit is None or len(ops) <= limit:
+        yield from (f"{word} {op.label}" for op in ops)
+        return
+    counts = Counter((_scope(op), op.type or "graph") for op in ops)
+    for (scope, kind), count in counts.most_common(limit):
+        yield f"{word} {count} {kind}{f' in {scope}' if scope else ''}"
+    if len(counts) > limit:
+        yield f"... and {len(counts) - limit} more"
+
+
+def _scope(op: Op) -> str:
+    """The scopes in the name of an op."""
+    return (op.name or "").rpartition("/")[0].strip("/")
