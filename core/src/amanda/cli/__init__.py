@@ -25,9 +25,10 @@ if TYPE_CHECKING:
         backend_label,
         backend_option,
         parse_backend_options,
+        parse_options_per_backend,
     )
     from amanda.cli.inputs.feeds import feed_options, read_feeds
-    from amanda.cli.inputs.model import load_option, open_model
+    from amanda.cli.inputs.model import given_load_options, load_option, open_model
     from amanda.cli.output.answer import Answer, Table
     from amanda.cli.output.terminal import show_progress
 
@@ -38,10 +39,12 @@ __all__ = [
     "backend_label",
     "backend_option",
     "feed_options",
+    "given_load_options",
     "load_option",
     "main",
     "open_model",
     "parse_backend_options",
+    "parse_options_per_backend",
     "read_feeds",
     "run_command_line",
     "show_progress",
@@ -55,9 +58,11 @@ _HOME = {
     "backend_label": "inputs.backend_options",
     "backend_option": "inputs.backend_options",
     "feed_options": "inputs.feeds",
+    "given_load_options": "inputs.model",
     "load_option": "inputs.model",
     "open_model": "inputs.model",
     "parse_backend_options": "inputs.backend_options",
+    "parse_options_per_backend": "inputs.backend_options",
     "read_feeds": "inputs.feeds",
     "verb": "group",
     "show_progress": "output.terminal",

@@ -28,6 +28,5 @@ VERBS = {
 # error
 # explains it, and plug-ins may offer them.
 PLANNED = {
-    "bench": "measure a model on several backends",
     "view": "show a model as a picture",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -91,6 +91,12 @@ def parse_load_options(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def given_load_options() -> dict[str, Any]:
+    """The options of `--load-option` of the running verb."""
+    context = click.get_current_context(silent=True)
+    return {} if context is None else dict(context.meta.get(_KEY, {}))
+
+
 def open_model(file: str, form: str | None) -> tuple[Graph, str]:
     """Load a file; returns the graph and the name of its format.
 
@@ -99,8 +105,7 @@ def open_model(file: str, form: str | None) -> tuple[Graph, str]:
     from amanda.api.files import load
     from amanda.host import default_host
 
-    context = click.get_current_context(silent=True)
-    options = {} if context is None else context.meta.get(_KEY, {})
+    options = given_load_options()
     entry = default_host().format_to_read(file, form)
     with show_progress(f"reading {file}"):
         graph = load(file, format=entry.choice, **options)
