@@ -12,7 +12,7 @@ import pytest
 
 import amanda
 from amanda.cli import run_command_line
-from amanda_inspect.benchmarking import Measurement, measure
+from amanda_inspect.benchmarking import Measurement, time_backends
 from amanda_inspect.windows import Backend
 from amanda_std import ops
 
@@ -57,19 +57,19 @@ def test_rounds_call_every_backend_in_turn(
         host.register_backend(name, Counted(name, log))
     feeds = {"x": np.zeros((2, 8), "float32")}
     sides = [Backend("one", {}), Backend("two", {})]
-    found = measure(graph, feeds, sides, rounds=5, warm_up=2)
+    found = time_backends(graph, feeds, sides, rounds=5, warm_up=2)
     assert log == ["one", "two"] * 8  # the first calls, the warm-up, and the rounds
     assert [len(each.calls) for each in found] == [5, 5]
     log.clear()
-    (short,) = measure(graph, feeds, sides[:1], rounds=50, warm_up=1, seconds=0)
+    (short,) = time_backends(graph, feeds, sides[:1], rounds=50, warm_up=1, seconds=0)
     assert (len(short.calls), len(log)) == (3, 5)
 
 
 def test_medians_and_quartiles() -> None:
     found = Measurement(Backend("numpy", {}), calls=[0.004, 0.001, 0.002, 0.003, 0.005])
-    assert (found.median, found.spread) == (0.003, (0.002, 0.004))
+    assert (found.median, found.quartiles) == (0.003, (0.002, 0.004))
     assert found.throughput == pytest.approx(1000 / 3)
-    assert Measurement(Backend("numpy", {}), calls=[0.5]).spread == (0.5, 0.5)
+    assert Measurement(Backend("numpy", {}), calls=[0.5]).quartiles == (0.5, 0.5)
 
 
 def test_verb(

@@ -21,7 +21,7 @@ import amanda
 from amanda.graph import Graph
 from amanda_inspect.windows import Backend
 
-__all__ = ["Measurement", "measure", "peak_memory"]
+__all__ = ["Measurement", "peak_memory", "time_backends"]
 
 WARM_UP: Final = 3
 _MIB: Final = 1 << 20
@@ -45,7 +45,7 @@ class Measurement:
         return statistics.median(self.calls)
 
     @property
-    def spread(self) -> tuple[float, float]:
+    def quartiles(self) -> tuple[float, float]:
         """The lower and the upper quartile of the calls."""
         if len(self.calls) < 2:
             return self.calls[0], self.calls[0]
@@ -58,7 +58,7 @@ class Measurement:
         return 1 / self.median if self.median else 0.0
 
 
-def measure(
+def time_backends(
     graph: Graph,
     feeds: Mapping[Any, Any],
     backends: Sequence[Backend],

@@ -80,7 +80,7 @@ class GraphDifference:
             if limit is not None and len(rows) > limit:
                 yield f"... and {len(rows) - limit} more"
         for word, ops in (("removed", self.removed), ("added", self.added)):
-            yield from _grouped(word, ops, limit)
+            yield from _ops_by_scope(word, ops, limit)
 
 
 def diff(a: Graph, b: Graph) -> GraphDifference:
@@ -140,10 +140,13 @@ def _compare_matched(matching: Matching, found: GraphDifference) -> None:
     for op, other in matching.ops.items():
         if op is other or op.is_constant:
             continue
-        texts = [*describe_attributes(op, other), *_rewired(matching, op, other)]
-        texts += _changed_types(op, other)
+        texts = [
+            *describe_attributes(op, other),
+            *_input_differences(matching, op, other),
+        ]
+        texts += _type_differences(op, other)
         for key in sorted({*op.bodies, *other.bodies}):
-            texts += _changed_body(op, other, key)
+            texts += _body_differences(op, other, key)
         if texts:
             found.changed.append(ChangedOp(op, other, tuple(texts)))
         for i, (mine, theirs) in enumerate(zip(op.inputs, other.inputs, strict=False)):
@@ -151,10 +154,10 @@ def _compare_matched(matching: Matching, found: GraphDifference) -> None:
                 continue
             if mine.op.is_constant and theirs.op.is_constant:
                 seen.add(mine.op)
-                found.weights += _changed_weight(op, i, mine, theirs)
+                found.weights += _weight_differences(op, i, mine, theirs)
 
 
-def _rewired(matching: Matching, op: Op, other: Op) -> Iterator[str]:
+def _input_differences(matching: Matching, op: Op, other: Op) -> Iterator[str]:
     """Inputs that are other values than those of the counterpart."""
     if len(op.inputs) != len(other.inputs):
         yield f"{len(op.inputs)} inputs, not {len(other.inputs)}"
@@ -174,7 +177,7 @@ def _value_text(value: OutputPort | None) -> str:
     return value.name or value.op.label
 
 
-def _changed_types(op: Op, other: Op) -> Iterator[str]:
+def _type_differences(op: Op, other: Op) -> Iterator[str]:
     for mine, theirs in zip(op.outputs, other.outputs, strict=False):
         if mine.type is not None and theirs.type is not None:
             texts = str(mine.type), str(theirs.type)
@@ -182,7 +185,7 @@ def _changed_types(op: Op, other: Op) -> Iterator[str]:
                 yield f"output {mine.index}: {texts[0]}, not {texts[1]}"
 
 
-def _changed_body(op: Op, other: Op, key: str) -> list[str]:
+def _body_differences(op: Op, other: Op, key: str) -> list[str]:
     mine, theirs = op.bodies.get(key), other.bodies.get(key)
     if mine is None or theirs is None:
         return [f"body {key} {'removed' if mine is None else 'added'}"]
@@ -196,7 +199,7 @@ def _changed_body(op: Op, other: Op, key: str) -> list[str]:
     return [f"body {key}: {line}" for line in found.lines()]
 
 
-def _changed_weight(
+def _weight_differences(
     op: Op, i: int, mine: OutputPort, theirs: OutputPort
 ) -> Iterator[ChangedWeight]:
     own, other = (port.op.attrs.get("value") for port in (mine, theirs))
@@ -210,7 +213,7 @@ def _changed_weight(
         yield ChangedWeight(mine.op.name or f"{op.label} input {i}", difference)
 
 
-def _grouped(word: str, ops: Sequence[Op], limit: int | None) -> Iterator[str]:
+def _ops_by_scope(word: str, ops: Sequence[Op], limit: int | None) -> Iterator[str]:
     """Ops one by one, or counted by scope and type where they are many."""
     if limit is None or len(ops) <= limit:
         yield from (f"{word} {op.label}" for op in ops)

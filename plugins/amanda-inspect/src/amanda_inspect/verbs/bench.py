@@ -19,7 +19,12 @@ from amanda.cli import (
     show_progress,
     verb,
 )
-from amanda_inspect.benchmarking import Measurement, measure, mebibytes, peak_memory
+from amanda_inspect.benchmarking import (
+    Measurement,
+    mebibytes,
+    peak_memory,
+    time_backends,
+)
 from amanda_inspect.windows import Backend
 
 __all__ = ["command"]
@@ -80,7 +85,7 @@ def command(
     told = parse_options_per_backend(options, names)
     sides = [Backend(n or None, each) for n, each in zip(names, told, strict=True)]
     with show_progress(f"timing {file}"):
-        found = measure(
+        found = time_backends(
             graph, feeds, sides, rounds=rounds, warm_up=warm_up, seconds=seconds
         )
     if not no_memory and all(isinstance(key, str) for key in feeds):
@@ -96,7 +101,7 @@ def _lines(found: Sequence[Measurement]) -> list[str | Table]:
     first = found[0].median
     rows = []
     for each in found:
-        low, high = each.spread
+        low, high = each.quartiles
         rows.append((
             str(each.backend),
             f"{each.median * 1e3:.3g}",
@@ -115,7 +120,7 @@ def _lines(found: Sequence[Measurement]) -> list[str | Table]:
 
 
 def _data(found: Measurement) -> dict[str, object]:
-    low, high = found.spread
+    low, high = found.quartiles
     return {
         "backend": found.backend.name,
         "options": dict(found.backend.options),
