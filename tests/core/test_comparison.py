@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -86,6 +87,31 @@ def test_special_values() -> None:
     assert not compare_values(special, np.float32([0, np.inf]), Tolerance(1, 1)).equal
     far = compare_values(np.float32([np.nan, 2]), np.float32([1, 2]))
     assert (far.max_abs, far.unequal, far.place) == (np.inf, 1, (0,))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "dtype", [*FLOATS, np.complex128, np.complex64], ids=lambda t: np.dtype(t).name
+)
+def test_extreme_values_raise_no_warnings(dtype: Any) -> None:
+    real = np.zeros(1, dtype).real
+    tiny = np.nextafter(real, real + 1).astype(dtype)
+    large = np.full(1, ml_dtypes.finfo(real.dtype).max).astype(dtype)
+    values = [tiny, -tiny, large, -large]
+    if np.dtype(dtype).kind == "c":
+        values += [each + 1j * each.real for each in values]
+    for got, wanted in product(values, values):
+        for tolerance in (None, EXACT, Tolerance(5e-324, 0), Tolerance(0, 5e-324)):
+            found = compare_values(got, wanted, tolerance)
+            assert found.max_rel is not None
+            assert found.max_rel >= 0
+            if got is wanted:
+                assert found.cosine in (None, pytest.approx(1))
+
+
+def test_relative_differences_beyond_floats_are_infinite() -> None:
+    found = compare_values(np.ones(1), np.array([5e-324]))
+    assert (found.max_rel, found.max_abs) == (np.inf, 1.0)
 
 
 def test_integers_are_exact_unless_told() -> None:

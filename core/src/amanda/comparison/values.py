@@ -215,7 +215,7 @@ def _compare_numbers(a: Any, b: Any, tolerance: Tolerance) -> Difference:
     unequal = int(near.size - np.count_nonzero(near))
     found = Difference(not unequal, size=near.size, unequal=unequal)
     if unequal:
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             excess = np.where(near, -1.0, np.where(bound > 0, apart / bound, inf))
         excess = np.where(np.isnan(excess), inf, excess)
         place = _index(int(np.argmax(excess)), near.shape)
@@ -229,10 +229,11 @@ def _with_measures(found: Difference, a: Any, b: Any, apart: Any = None) -> Diff
 
     wide = "complex128" if b.dtype.kind == "c" else "float64"
     x, y = a.astype(wide).reshape(-1), b.astype(wide).reshape(-1)
-    apart = (np.abs(x - y) if apart is None else apart).reshape(-1)
-    size = np.abs(y)
-    nonzero = np.isfinite(size) & (size > 0)
-    ratio = apart[nonzero] / size[nonzero]
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = (np.abs(x - y) if apart is None else apart).reshape(-1)
+        size = np.abs(y)
+        nonzero = np.isfinite(size) & (size > 0)
+        ratio = apart[nonzero] / size[nonzero]
     finite = np.isfinite(x) & np.isfinite(y)
     return replace(
         found,
@@ -247,12 +248,13 @@ def _with_measures(found: Difference, a: Any, b: Any, apart: Any = None) -> Diff
 def _cosine(x: np.ndarray, y: np.ndarray) -> float | None:
     import numpy as np
 
+    x, y = x.view("float64"), y.view("float64")  # of complex numbers, both parts
     scale = max(float(np.abs(x).max(initial=0.0)), float(np.abs(y).max(initial=0.0)))
     if not scale:
         return None
     x, y = x / scale, y / scale
-    length = sqrt(float(np.vdot(x, x).real) * float(np.vdot(y, y).real))
-    return float(np.vdot(y, x).real) / length if length else None
+    length = sqrt(float(np.vdot(x, x)) * float(np.vdot(y, y)))
+    return float(np.vdot(y, x)) / length if length else None
 
 
 def _snr(size: np.ndarray, apart: np.ndarray) -> float | None:
