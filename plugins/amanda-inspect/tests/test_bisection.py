@@ -162,7 +162,7 @@ def test_ops_are_matched_without_names() -> None:
 
 def test_a_feed_is_missing() -> None:
     graph = Network().build()
-    with pytest.raises(UsageError, match="there is no feed for an input"):
+    with pytest.raises(UsageError, match="the feeds are not those of the inputs"):
         bisect(graph, graph, {}, backend="numpy")
 
 

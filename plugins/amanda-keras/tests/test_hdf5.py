@@ -133,6 +133,12 @@ REFUSED = {
 }  # fmt: skip
 
 
+def test_attributes_are_read_again() -> None:
+    root = open_root(memoryview(written()))
+    for _ in range(2):
+        assert root.attributes()["texts"] == ["ä", "bcd"]
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_read_is_named(name: str) -> None:
     write, message = REFUSED[name]

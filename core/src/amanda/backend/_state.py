@@ -69,6 +69,7 @@ def _read_only(value: Any) -> Any:
 class State(Mapping[str, Any]):
     """The variables of an executable, by key; reading returns copies.
 
+    >>> import numpy as np
     >>> state = State()
     >>> state["w"] = np.float32([1, 2])
     >>> state["w"] += 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amanda.argument_checks import check_arguments
 from amanda_inspect.bisection import Bisection, OpError, bisect
 from amanda_inspect.difference import GraphDifference, diff
 from amanda_inspect.matching import Matching, match_graphs
@@ -15,3 +16,5 @@ __all__ = [
     "diff",
     "match_graphs",
 ]
+
+check_arguments(globals())

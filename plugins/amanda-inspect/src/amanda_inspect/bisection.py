@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from amanda.comparison import Difference, compare_values
 from amanda.errors import UsageError
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import VALUE_NOTE, Graph, Op, OutputPort
 from amanda_inspect.bodies import body_calls
 from amanda_inspect.common import common_namespace
 from amanda_inspect.lockstep import Lockstep, OpValues
@@ -140,16 +140,26 @@ def bisect(
 def _feeds_by_port(
     graph: Graph, feeds: Mapping[Any, Any] | Sequence[Any]
 ) -> dict[OutputPort, Any]:
-    ports = {port.index if port.name is None else port.name: port
-             for port in graph.parameters}  # fmt: skip
+    ports = {
+        port.index if port.name is None else port.name: port
+        for port in graph.parameters
+    }
     if not isinstance(feeds, Mapping):
-        feeds = dict(zip(ports, feeds, strict=True))
-    missing = [key for key in ports if key not in feeds]
-    if missing:
+        feeds = (
+            dict(zip(ports, feeds, strict=False)) if len(feeds) == len(ports) else {}
+        )
+    defaults = {
+        key: port.attrs[VALUE_NOTE].numpy()
+        for key, port in ports.items()
+        if port.has_attrs and VALUE_NOTE in port.attrs
+    }
+    feeds = {**defaults, **feeds}
+    if feeds.keys() != ports.keys():
         raise UsageError(
-            "there is no feed for an input", expected=", ".join(map(str, ports)),
-            got=", ".join(map(str, feeds)) or "no feeds",
-        )  # fmt: skip
+            "the feeds are not those of the inputs of the reference",
+            expected=", ".join(map(str, ports)) or "none",
+            got=", ".join(map(str, feeds)) or "none, or another number",
+        )
     return {port: feeds[key] for key, port in ports.items()}
 
 

@@ -166,7 +166,7 @@ class GlobalHeap:
 
     def __init__(self, data: Hdf5Data) -> None:
         self._data = data
-        self._collections: dict[int, dict[int, Cursor]] = {}
+        self._collections: dict[int, dict[int, tuple[int, int]]] = {}
 
     def object(self, address: int | None, index: int) -> bytes:
         if address is None:
@@ -176,15 +176,17 @@ class GlobalHeap:
         found = self._collections[address].get(index)
         if found is None:
             raise damage_error(f"a heap has no object {index}", address)
-        return found.take(found.remaining) if found.remaining else b""
+        start, end = found
+        return Cursor(self._data.bytes, start, end).take(end - start)
 
-    def _read(self, address: int) -> dict[int, Cursor]:
+    def _read(self, address: int) -> dict[int, tuple[int, int]]:
+        """Where the objects of a collection begin and end, by index."""
         head = self._data.block(address, b"GCOL")
         head.skip(4)
         size = head.number(8)
         block = self._data.cursor(address, size)
         block.skip(16)
-        objects: dict[int, Cursor] = {}
+        objects: dict[int, tuple[int, int]] = {}
         while block.remaining >= 16:
             index = block.number(2)
             block.skip(6)
@@ -194,5 +196,5 @@ class GlobalHeap:
             at = block.at
             block.skip(length)
             block.skip(min(-length % 8, block.remaining))
-            objects[index] = Cursor(self._data.bytes, at, at + length)
+            objects[index] = at, at + length
         return objects
