@@ -68,6 +68,8 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Any:
 
 
 def cbrt(x: Any) -> Any:
+    if x.is_complex():
+        return torch.pow(x.to(torch.complex128), 1 / 3).to(x.dtype)
     wide = x.double()
     return torch.copysign(wide.abs().pow(1 / 3), wide).to(x.dtype)
 
