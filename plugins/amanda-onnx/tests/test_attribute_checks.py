@@ -358,6 +358,7 @@ UNREAD = {
     "broadcast": "where it is 0, the shapes are the same",
     "chunk_size": "how, not what",
     "consumed_inputs": "whose memory may be written over",
+    "fc3_expert_weight_bits": "of a third layer, which the function declines",
     "hidden_size": "that of the weights, or told above",
     "kernel_shape": "that of the weights, or told above",
     "multi_class": "ONNX leaves it to the labels, as onnxruntime does",
