@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from amanda.graph import OutputPort
+from amanda.graph import Op, OutputPort
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
 from amanda.types import TensorType
@@ -22,7 +22,7 @@ def write_resize(
     rounding: str = "round_prefer_floor", cubic: float = -0.75,
     exclude_outside: bool = False, antialias: bool = False, extrapolation: float = 0.0,
 ) -> Any:  # fmt: skip
-    if scales is not None and not _are_scaled_sizes(x, sizes, scales, axes):
+    if scales is not None and not _are_scaled_sizes(o.source, x, sizes, scales, axes):
         raise Decline("Resize has sizes or scales, and rounds down the scaled sizes")
     if mode not in ("nearest", "linear", "cubic") or rounding == "round_even":
         raise Decline(f"Resize has no mode {mode} with rounding {rounding}")
@@ -75,13 +75,10 @@ def _resize_10(o: Any, x: Any, scales: Any, region: Any, mode: str, coordinates:
     return o.Upsample(x, scales=tensor.tolist(), mode=mode)
 
 
-def _are_scaled_sizes(x: Any, sizes: Any, scales: Any, axes: Any) -> bool:
+def _are_scaled_sizes(source: Op, x: Any, sizes: Any, scales: Any, axes: Any) -> bool:
     """Whether the sizes are those that ONNX computes from the scales."""
     if isinstance(sizes, OutputPort):
-        chain = [sizes.op]
-        while len(chain) < 3 and chain[-1].inputs and chain[-1].inputs[0] is not None:
-            chain.append(chain[-1].inputs[0].op)
-        return [op.type for op in chain] == ["Cast", "Floor", "Mul"]
+        return _producer_types(source.inputs[1]) == ["astype", "floor", "multiply"]
     tensor = constant_of(scales)
     if tensor is None or not isinstance(x.type, TensorType):
         return False
@@ -91,6 +88,15 @@ def _are_scaled_sizes(x: Any, sizes: Any, scales: Any, axes: Any) -> bool:
     ]
     rows = zip(dims, tensor.tolist(), sizes, strict=True)
     return all(isinstance(d, int) and int(np.floor(d * s)) == n for d, s, n in rows)
+
+
+def _producer_types(value: OutputPort | None) -> list[str | None]:
+    """The types of the op that computes a value, and of two ops before it."""
+    types: list[str | None] = []
+    while value is not None and len(types) < 3:
+        types.append(value.op.type)
+        value = next(iter(value.op.inputs), None)
+    return types
 
 
 def _of_all_axes(
