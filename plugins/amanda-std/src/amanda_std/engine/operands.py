@@ -150,6 +150,8 @@ def tensor_type(a: Any, params: Sequence[Any], args: Sequence[Any]) -> Type:
         return value_type(port)
     if isinstance(a, Sym):
         return TensorType("int64", (), value=a)
+    if isinstance(a, str | bytes):
+        return TensorType("string", ())
     if is_literal(a):
         return array_type(as_tensor(a, dtype_for_numbers(params, args)).numpy())
     return array_type(a)
