@@ -242,11 +242,13 @@ ctc_beam_search.not_differentiable("the search is discrete")
 
 
 @ctc_beam_search.infer
-def _(x: Any, steps: Any, paths: int) -> Any:
+def _(x: Any, steps: Any, paths: int, blank: int) -> Any:
     del steps
     if not x.shape.has_rank:
         return [TensorType("int64"), TensorType("int64"), TensorType(x.dtype)]
-    time, batch, _ = x.shape.dims
+    time, batch, classes = x.shape.dims
+    if blank < 0 or (isinstance(classes, int) and blank >= classes):
+        raise UsageError("blank is no class", expected=f"0 to {classes} - 1", got=blank)
     pair = [paths, batch]
     return [TensorType(DType("int64"), [*pair, time]),
             TensorType(DType("int64"), pair), TensorType(x.dtype, pair)]  # fmt: skip
