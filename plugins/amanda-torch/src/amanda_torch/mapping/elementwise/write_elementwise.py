@@ -140,6 +140,8 @@ def write_imag(o: Any, x: Any) -> Any:
 
 
 def write_cbrt(o: Any, x: Any) -> Any:
+    if dtype_of(x).kind == "complex":
+        return write_call(o, "pow.Tensor_Scalar", x, exponent=1 / 3)
     wide = write_call(o, "to.dtype", x, dtype=DType("float64"))
     size = write_call(o, "pow.Tensor_Scalar", write_call(o, "abs", wide),
                       exponent=1 / 3)  # fmt: skip
