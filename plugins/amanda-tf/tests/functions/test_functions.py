@@ -186,6 +186,8 @@ TEXTS = {
     "characters": (lambda s: strings.length(s, unit="UTF8_CHAR"),
                    np.array(["é", "ab"], object)),
     "replace": (lambda s: strings.regex_replace(s, "(z)", r"\1q"), WORDS),
+    "replace the whole match": (
+        lambda s: strings.regex_replace(s, "[0-9]", r"<\0\0>"), NUMBERS),
     "replace one": (lambda s: strings.regex_replace(s, "z", "q", False), WORDS),
     "replace given": (
         lambda s: tf.raw_ops.RegexReplace(input=s, pattern="z+", rewrite="q"), WORDS),
@@ -194,6 +196,9 @@ TEXTS = {
     "number": (lambda s: strings.to_number(s), NUMBERS),
     "integer": (lambda s: strings.to_number(s, tf.int64), NUMBERS),
     "text of integers": (lambda i: strings.as_string(i), np.array([1, -2])),
+    "text of floats": (lambda s: strings.as_string(strings.to_number(s)), NUMBERS),
+    "substring": (lambda s: strings.substr(s, 0, 1), NUMBERS),
+    "buckets": (lambda s: strings.to_hash_bucket_fast(s, 9), NUMBERS),
     "join all": (lambda s: strings.reduce_join(s, [0, 1], separator=","),
                  WORDS.reshape(1, 3)),
     "join rows": (lambda s: strings.reduce_join(s, 0, keepdims=True),
@@ -214,12 +219,14 @@ def test_strings(name):
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (lambda s: strings.regex_replace(s, "z", r"\0"), "the whole match"),
-        (lambda s: strings.as_string(strings.to_number(s)), "formats integers"),
-        (lambda s: strings.to_hash_bucket_fast(s, 9), "no rule maps it"),
-        (lambda s: strings.substr(s, 0, 1), "no rule maps it"),
+        (lambda s: strings.regex_replace(s, "(1)", r"\0\9"), "more than nine groups"),
+        (lambda s: tf.raw_ops.RegexReplace(input=s, pattern=s[0], rewrite="q"),
+         "pattern is not constant"),
+        (lambda s: strings.unicode_transcode(s, "UTF-8", "UTF-16-BE"),
+         "no rule maps it"),
+        (lambda s: strings.ngrams(s, 2), "no rule maps it"),
     ],
-)
+)  # fmt: skip
 def test_strings_that_the_hub_does_not_have(function, reason):
     with pytest.raises(AmandaError, match=reason):
         check(function, NUMBERS)
