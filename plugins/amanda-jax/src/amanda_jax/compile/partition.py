@@ -22,13 +22,22 @@ from amanda_jax.compile.data_sized import DataSizedCode, has_data_size
 from amanda_jax.compile.jitted_program import JittedProgram
 from amanda_jax.compile.python_ops import DATA_DEPENDENT, PythonOps
 from amanda_jax.compile.specialize import SpecializedCode, describe_origin
+from amanda_jax.kernels import JAX
 from amanda_jax.shapes.static_values import (
     StaticValues,
     analyze_static_values,
     ancestors,
 )
 from amanda_jax.weights.device_weights import LITERAL
-from amanda_std.backends import RunStep, effect_of, run_steps, slot_reader
+from amanda_std.backends import (
+    RunStep,
+    effect_of,
+    is_std,
+    operation_of,
+    run_steps,
+    slot_reader,
+    why_no_kernel,
+)
 
 __all__ = ["compile_graph", "why_not_xla"]
 
@@ -72,10 +81,11 @@ def why_not_xla(op: Op) -> str | None:
         name = each.type or ""
         if effect_of(each) is not None:
             return f"{name} has side effects"
-        if each is op and name in DATA_DEPENDENT:
-            return DATA_DEPENDENT[name]
-        if name in DATA_DEPENDENT:
-            return f"it contains {name}: {DATA_DEPENDENT[name]}"
+        why = DATA_DEPENDENT.get(name)
+        if why is None and is_std(each) and not isinstance(each, Graph):
+            why = why_no_kernel(operation_of(each), JAX)
+        if why is not None:
+            return why if each is op else f"it contains {name}: {why}"
     return None
 
 
