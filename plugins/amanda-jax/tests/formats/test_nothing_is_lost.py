@@ -24,6 +24,8 @@ UNREAD = {
     "context_mesh": _PLACES,
     "copy_semantics": _PLACES,
     "devices": _PLACES,
+    "enable_eigvec_derivs": "about derivatives of eigenvectors; not their values",
+    "implementation": _FAST,
     "indices_are_sorted": _FAST,
     "is_stable": "sorts of the hub set always are",
     "layout": _PLACES,
