@@ -177,7 +177,7 @@ def _bisect(
     for values in run:
         error = _op_error(values, matching)
         if error.is_made and values.op.bodies and error.counterpart is not None:
-            inner = _inside(error, values, run, sides, max_memory)
+            inner = _error_in_bodies(error, values, run, sides, max_memory)
             error = inner or error
         elif error.is_made and error.unmatched:
             error = replace(error, op=find_first_error(run, values.op))
@@ -202,9 +202,9 @@ def _op_error(values: OpValues, matching: Matching) -> OpError:
         made,
         compare_values(values.total[port], values.wanted[port]),
         sizes[worst],
-        _threshold(values.wanted[port]),
+        _rounding_bound(values.wanted[port]),
         values.unmatched,
-        values if sizes[worst] > _threshold(values.wanted[port]) else None,
+        values if sizes[worst] > _rounding_bound(values.wanted[port]) else None,
     )
 
 
@@ -227,7 +227,7 @@ def _relative_size(difference: Difference, wanted: Any) -> float:
 _ROUNDING: Final = {"float64": 1e-11, "float32": 2e-5, "complex64": 2e-5}
 
 
-def _threshold(wanted: Any) -> float:
+def _rounding_bound(wanted: Any) -> float:
     """The relative error up to which it is rounding: many additions, few roundings."""
     from ml_dtypes import finfo
 
@@ -243,7 +243,7 @@ def _threshold(wanted: Any) -> float:
     return 8 * float(limits(dtype).eps)
 
 
-def _inside(
+def _error_in_bodies(
     error: OpError,
     values: OpValues,
     run: Lockstep,

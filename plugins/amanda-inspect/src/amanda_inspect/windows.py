@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import amanda
 from amanda.backend import extract_graph
+from amanda.cli import backend_label
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import Sym, TensorType, evaluate
@@ -39,9 +40,7 @@ class Backend(NamedTuple):
     options: Mapping[str, Any]
 
     def __str__(self) -> str:
-        told = ", ".join(f"{key}={value}" for key, value in self.options.items())
-        name = self.name or "the default backend"
-        return f"{name} ({told})" if told else name
+        return backend_label(self.name or "the default backend", dict(self.options))
 
 
 Values = dict[OutputPort, Any]
