@@ -118,6 +118,29 @@ def test_for_a_backend(call: Call, toy_host: amanda.Host, tmp_path: Path) -> Non
     assert call("check", file, "--for", "picky:here").code == 0
 
 
+def test_gaps_and_refusals_are_listed_together(
+    call: Call, toy_host: amanda.Host, tmp_path: Path
+) -> None:
+    """What the backend refuses after a gap, and in bodies, is no secret until then."""
+    toy_host.register_backend("picky", Picky())
+    graph = chain(("Odd", {}), ("Softmax", {}), ("Relu", {}))
+    then = Graph(outer=graph)
+    then.result(then.add("Softmax", [graph["Odd_0"].output], name="inner").output)
+    other = Graph(outer=graph)
+    other.result(other.add("Odd", [graph.parameters[0]], name="odd").output)
+    op = graph.add("If", [graph.parameters[0]], bodies={"then": then, "else": other})
+    graph.result(op.output, "z")
+    ended = call("check", saved(graph, tmp_path), "--for", "picky", "--json")
+    assert ended.code == 1
+    gaps = [gap["where"] for gap in ended.json["gaps"]]
+    assert gaps == ["op 'Odd_0'", "op 'odd' in the body 'else' of 'If'"]
+    refused = [(each["label"], each["why"]) for each in ended.json["refusals"]]
+    assert refused == [
+        ("soft 'Softmax_1'", "soft is too hard"),
+        ("soft 'inner'", "soft is too hard"),
+    ]
+
+
 def test_a_name_of_a_backend_and_of_a_namespace(
     call: Call, toy_host: amanda.Host, tmp_path: Path
 ) -> None:

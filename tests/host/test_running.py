@@ -249,7 +249,7 @@ def test_every_op_that_is_not_taken_is_told(host, graph):
         "backend 'table' of this program does not take 2 ops of the graph",
         "  to do:    choose another backend, or replace these ops",
         "  - if 'choice': there is no kernel for if",
-        "  - inner #0: there is no kernel for inner",
+        "  - inner #0, in body 'then' of if 'choice': there is no kernel for inner",
     ]
 
 
@@ -332,7 +332,7 @@ class TestFallback:
         graph = Graph("test/table/1")
         graph.add("same", [], bodies={"then": body})
         text = told(BackendError, lambda: amanda.compile(graph, "few", host=host))
-        assert "add #0: add is too hard" in text
+        assert "add #0, in body 'then' of same #0: add is too hard" in text
 
     def test_one_that_consumes_something_else(self, host):
         class Other(Backend):

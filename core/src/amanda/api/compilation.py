@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amanda.addons import known_addons
@@ -210,7 +210,7 @@ def _compile_on_backend(
 
     reports: list[Report] = []
     graph = _convert_for_backend(graph, made, host, reports)
-    lowered, problems = lower_on_host(stable_on_host(graph, host), made, host)
+    lowered, problems = lower_on_host(stable_on_host(graph, host), made.takes, host)
     if problems and not fallback:
         others = _possible_fallbacks(host, entry, graph.namespace or "")
         raise unsupported_ops_error(entry.what, problems, others)
@@ -319,13 +319,13 @@ def load_backend(host: Host, entry: PluginEntry) -> GuardedBackend:
     return GuardedBackend(host.load(entry), entry, host)
 
 
-def lower_on_host(graph: Graph, backend: GuardedBackend, host: Host) -> Lowered:
-    """Lower a graph for a backend, by the definitions of the graph's namespace."""
+def lower_on_host(graph: Graph, takes: Callable[[Op], object], host: Host) -> Lowered:
+    """Lower a graph to what a backend takes, by the definitions of its namespace."""
     from amanda.backend import lower_for_backend
 
     definitions = host.namespace_plugin(graph.namespace)
     with host.calling(definitions, "lowering a graph", PluginBrokenError):
-        return lower_for_backend(graph, backend.takes)
+        return lower_for_backend(graph, takes)
 
 
 def _convert_for_backend(

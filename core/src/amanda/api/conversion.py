@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from amanda.backend import GuardedBackend
     from amanda.graph import Graph, Op
     from amanda.host import Host
-    from amanda.mapping import Conversion, MappingLink, Plan, Report, Route, RouteStep
+    from amanda.mapping import (
+        Conversion,
+        MappingLink,
+        Plan,
+        Refusal,
+        Report,
+        Route,
+        RouteStep,
+    )
 
 __all__ = [
     "convert",
@@ -50,22 +58,45 @@ def plan(
     be a backend; `refusals` then lists the ops that it does not support. A name of
     both, such as jax, is the namespace's, or the backend's with `prefer_backend`.
     """
-    from amanda.api.compilation import load_backend, lower_on_host
+    from amanda.api.compilation import load_backend
     from amanda.mapping import Plan
 
     host = host or host_in_use()
+    if is_backend(to, host, prefer_backend):
+        backend = load_backend(host, host.find("backends", to.partition(":")[0]))
+        return _plan_to_backend(graph, backend, passes, host)
     graph = expand_frontend_ops(graph, host)
     step = partial(_run_step, host=host, passes=passes, given=graph)
-    if not is_backend(to, host, prefer_backend):
-        return Plan(
-            find_route_of_graph(graph, _resolve_target(to, host), host), graph, step
-        )
-    backend = load_backend(host, host.find("backends", to.partition(":")[0]))
-    route = find_route_to_backend(graph, backend, host)
+    route = find_route_of_graph(graph, _resolve_target(to, host), host)
+    return Plan(route, graph, step)
 
-    def find_refused_ops(made: Graph) -> Any:
+
+def _plan_to_backend(
+    graph: Graph, backend: GuardedBackend, passes: Sequence[str], host: Host
+) -> Plan:
+    """The route of a graph to a backend, with the steps of a compilation."""
+    from amanda.api.compilation import lower_on_host
+    from amanda.graph import CORE
+    from amanda.mapping import Plan
+
+    graph = expand_frontend_ops(graph, host, backend.takes)
+    route = find_route_to_backend(graph, backend, host)
+    if not route.steps:
+        graph = backend.prepare(graph)
+    run = partial(_run_step, host=host, passes=passes, given=graph)
+
+    def step(given: Graph, step: RouteStep, keep_foreign: bool) -> Conversion:
+        return run(stable_on_host(given, host), step, keep_foreign)
+
+    def find_refused_ops(made: Graph, has_gaps: bool) -> list[Refusal]:
+        own = (None, CORE, made.namespace)
+
+        def takes(op: Op) -> object:
+            is_gap = has_gaps and op.own_namespace not in own
+            return is_gap or backend.takes(op)
+
         with use_host(host):
-            return lower_on_host(made, backend, host).problems
+            return lower_on_host(stable_on_host(made, host), takes, host).problems
 
     return Plan(route, graph, step, find_refused_ops)
 

@@ -18,6 +18,7 @@ from amanda.errors import BackendError, UsageError
 
 if TYPE_CHECKING:
     from amanda.graph import Graph, Op, OutputPort
+    from amanda.mapping import Refusal
 
 __all__ = [
     "Transfer",
@@ -82,7 +83,7 @@ class SplitBackend(NamedTuple):
 
 
 def unsupported_ops_error(
-    who: str, problems: Sequence[str], others: Sequence[str] = ()
+    who: str, problems: Sequence[Refusal | str], others: Sequence[str] = ()
 ) -> BackendError:
     """The error for ops that none of the backends supports.
 
@@ -95,7 +96,7 @@ def unsupported_ops_error(
         f"them: {' or '.join(others)}"
         if others
         else "choose another backend, or replace these ops",
-        problems=problems,
+        problems=map(str, problems),
     )
 
 
@@ -157,7 +158,7 @@ def _refusals_of(op: Op, takes: Takes) -> list[str]:
     reasons = [] if answer is True else [f"{op.label}: {answer or 'not taken'}"]
     inner = [*op.bodies.values(), *([op] if op.is_graph else ())]
     for body in inner:
-        reasons += refusals(body, takes)
+        reasons += map(str, refusals(body, takes))
     return reasons
 
 

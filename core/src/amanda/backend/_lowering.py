@@ -9,7 +9,7 @@ from amanda.backend._protocols import refusals
 
 if TYPE_CHECKING:
     from amanda.graph import Graph, Op
-    from amanda.mapping import Unlowered
+    from amanda.mapping import Refusal, Unlowered
 
 __all__ = ["Lowered", "lower_for_backend", "stable_form"]
 
@@ -30,7 +30,7 @@ class Lowered(NamedTuple):
     """A graph for a backend, and why some of its ops are still not supported."""
 
     graph: Graph
-    problems: list[str]
+    problems: list[Refusal]
 
 
 def lower_for_backend(graph: Graph, supports: Callable[[Op], object]) -> Lowered:
@@ -41,7 +41,7 @@ def lower_for_backend(graph: Graph, supports: Callable[[Op], object]) -> Lowered
     fallback can run it.
     """
     from amanda.graph import Graph
-    from amanda.mapping import definitions_of
+    from amanda.mapping import Refusal, definitions_of
     from amanda.passes import inline
 
     problems = refusals(graph, supports)
@@ -57,21 +57,23 @@ def lower_for_backend(graph: Graph, supports: Callable[[Op], object]) -> Lowered
     typed = graph.clone() if typed is graph else typed
     definitions.infer(typed)
     definitions.fold(typed)
-    lowered, unlowered = _lowered_copy(typed, supports, frozenset())
+    lowered, unlowered, _ = _lowered_copy(typed, supports, frozenset())
     if not unlowered:
         return Lowered(lowered, refusals(lowered, supports))
     ops = list(typed.walk())
-    problems = [f"{ops[i].label}: {each.why}" for i, each in unlowered.items()]
-    lowered, _ = _lowered_copy(typed, supports, unlowered.keys())
+    problems = [Refusal.of(ops[i], each.why) for i, each in unlowered.items()]
+    lowered, _, whole = _lowered_copy(typed, supports, unlowered.keys())
+    # ops that no definition is for are ignored by `lower`
+    problems += refusals(lowered, lambda op: op in whole or supports(op))
     return Lowered(lowered, problems)
 
 
 def _lowered_copy(
     graph: Graph, supports: Callable[[Op], object], keep: Collection[int]
-) -> tuple[Graph, dict[int, Unlowered]]:
+) -> tuple[Graph, dict[int, Unlowered], Collection[Op]]:
     """A lowered copy, and what cannot be lowered, by the index of the original op.
 
-    Ops with an index in `keep` stay whole.
+    Ops with an index in `keep` stay whole; they are returned, too.
     """
     from amanda.mapping import lower
 
@@ -82,7 +84,7 @@ def _lowered_copy(
     for each in lower(copy, supports, keep=whole):
         unlowered.setdefault(index[each.root], each)
     _remove_unused_functions(copy)
-    return copy, unlowered
+    return copy, unlowered, whole
 
 
 def _remove_unused_functions(graph: Graph) -> None:

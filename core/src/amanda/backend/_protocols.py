@@ -10,6 +10,7 @@ from amanda.errors import NamespaceError
 
 if TYPE_CHECKING:
     from amanda.graph import Graph, Op
+    from amanda.mapping import Refusal
     from amanda.tensors import Tensor
     from amanda.types import Type
 
@@ -106,19 +107,13 @@ def consumes(namespace: str, wanted: str) -> bool:
         return False
 
 
-def refusals(graph: Graph, takes: Callable[[Op], object]) -> list[str]:
+def refusals(graph: Graph, takes: Callable[[Op], object]) -> list[Refusal]:
     """Every op that a backend does not support, with the reason, at any depth.
 
     Every backend supports constants. A nested graph is an op like any other.
     """
     from amanda.graph import CORE
+    from amanda.mapping import Refusal
 
-    problems = []
-    for op in graph.walk():
-        if op.namespace == CORE:
-            continue
-        answer = takes(op)
-        if answer is not True:
-            reason = f": {answer}" if isinstance(answer, str) and answer else ""
-            problems.append(f"{op.label}{reason}")
-    return problems
+    answers = ((op, takes(op)) for op in graph.walk() if op.namespace != CORE)
+    return [Refusal.of(op, answer) for op, answer in answers if answer is not True]

@@ -29,6 +29,7 @@ from amanda.mapping.lenses.lens import Lens, equivalent_values, make_table
 from amanda.mapping.lowering import (
     Definitions,
     Overrides,
+    Refusal,
     Supports,
     Unlowered,
     definitions_of,
@@ -91,6 +92,7 @@ __all__ = [
     "Supports",
     "SideFactory",
     "Overrides",
+    "Refusal",
     "HubMapping",
     "Definitions",
     "QUESTIONS",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from amanda.current_host import host_in_use
+from amanda.dictionary.validation import location_of
 from amanda.errors import AmandaError, NamespaceError, Undecided
 from amanda.graph import CORE, Graph, Op
 from amanda.mapping.side import Decline
@@ -20,6 +21,7 @@ from amanda.mapping.side import Decline
 __all__ = [
     "Definitions",
     "Overrides",
+    "Refusal",
     "Supports",
     "Unlowered",
     "definitions_of",
@@ -104,6 +106,32 @@ class Unlowered(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.root.label}: {self.why}"
+
+
+class Refusal(NamedTuple):
+    """An op that a target does not support, and that could not be lowered.
+
+    >>> print(Refusal("Foo", "Foo 'a'", "in body 'then' of If 'b'", "no kernel"))
+    Foo 'a', in body 'then' of If 'b': no kernel
+    """
+
+    op: str
+    """Its type."""
+    label: str
+    """Its type and its name or position."""
+    location: str = ""
+    """The bodies and functions that it is in; empty in the root graph."""
+    why: str = ""
+
+    @classmethod
+    def of(cls, op: Op, why: object) -> Refusal:
+        """The refusal of an op of a graph, with the backend's answer."""
+        reason = why if isinstance(why, str) else ""
+        return cls(op.type or "graph", op.label, location_of(op), reason)
+
+    def __str__(self) -> str:
+        place = f", {self.location}" if self.location else ""
+        return f"{self.label}{place}" + (f": {self.why}" if self.why else "")
 
 
 def definitions_of(namespace: str | None) -> Definitions | None:

@@ -87,7 +87,8 @@ def command(
         "route": route_data(found.steps),
         "steps": [report_data(report) for report in found.reports],
         "gaps": [gap_data(gap) for gap in found.gaps],
-        "refused": list(found.refusals),
+        "refused": list(map(str, found.refusals)),
+        "refusals": [refusal._asdict() for refusal in found.refusals],
     }
     name = f"the backend {goal}" if on_backend else goal
     text = _report_lines(file, name, found, full=full)

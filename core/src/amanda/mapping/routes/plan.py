@@ -12,6 +12,7 @@ from amanda.mapping.routes.route import Gap, GapMet, Route, RouteStep, gap_error
 
 if TYPE_CHECKING:
     from amanda.graph import Graph
+    from amanda.mapping.lowering import Refusal
 
 __all__ = ["Plan", "run_mapper", "expect_no_gaps"]
 
@@ -20,7 +21,8 @@ class Plan:
     """The route of a conversion. `reports` and `gaps` run it, on first use.
 
     Finding the route imports no mapping; running it does, and converts the graph as far
-    as possible.
+    as possible. `refused` returns what the backend does not support, of a graph in
+    which gaps are foreign ops; these are not asked about where there are gaps.
     """
 
     def __init__(
@@ -28,7 +30,7 @@ class Plan:
         route: Route,
         graph: Graph,
         step: Callable[[Graph, RouteStep, bool], Conversion],
-        refused: Callable[[Graph], list[str]] | None = None,
+        refused: Callable[[Graph, bool], list[Refusal]] | None = None,
     ) -> None:
         self.route = route
         self._graph = graph
@@ -48,25 +50,35 @@ class Plan:
         return self.route.steps
 
     @cached_property
-    def _run(self) -> tuple[Graph, tuple[Report, ...]]:
-        graph, reports = self._graph, []
+    def _run(self) -> tuple[Graph, Graph, tuple[Report, ...]]:
+        """The graphs before the last step and after it, and the report of each step."""
+        before = graph = self._graph
+        reports = []
         for step in self.steps:
-            done = self._step(graph, step, False)
+            before, done = graph, self._step(graph, step, False)
             if done.report.gaps and step is not self.steps[-1]:
                 done = Conversion(self._step(graph, step, True).graph, done.report)
             graph = done.graph
             reports.append(done.report)
-        return graph, tuple(reports)
+        return before, graph, tuple(reports)
 
     @property
     def reports(self) -> tuple[Report, ...]:
         """The report of each step."""
-        return self._run[1]
+        return self._run[2]
 
     @property
     def result(self) -> Graph:
         """The converted graph; incomplete where there are gaps."""
-        return self._run[0]
+        return self._run[1]
+
+    @cached_property
+    def result_with_gaps(self) -> Graph:
+        """The converted graph, in which gaps are ops of their own namespace."""
+        before, after, reports = self._run
+        if not reports or not reports[-1].gaps:
+            return after
+        return self._step(before, self.steps[-1], True).graph
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -77,11 +89,11 @@ class Plan:
         )
 
     @cached_property
-    def refusals(self) -> tuple[str, ...]:
-        """What the backend does not support, for a plan to a backend."""
-        if self._refused is None or self.gaps:
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What the backend does not support beside the gaps, for a plan to one."""
+        if self._refused is None:
             return ()
-        return tuple(self._refused(self.result))
+        return tuple(self._refused(self.result_with_gaps, bool(self.gaps)))
 
     @property
     def is_clear(self) -> bool:
