@@ -8,6 +8,7 @@ import pytest
 import amanda
 from amanda.types import parse_type
 from amanda_std import ops, trace
+from amanda_torch.backend import packed_weights
 
 torch = pytest.importorskip("torch")
 
@@ -40,6 +41,7 @@ def count_calls(compiled, monkeypatch):
     packed = []
     for namespace, name in (
         (torch.ops.mkl, "_mkl_reorder_linear_weight"),
+        (torch.ops.mkldnn, "_reorder_linear_weight"),
         (torch.ops.mkldnn, "_reorder_convolution_weight"),
     ):
         pack = getattr(namespace, name)
@@ -52,9 +54,20 @@ def count_calls(compiled, monkeypatch):
     return [step.label.split()[0] for step in compiled.executable.steps.steps], packed
 
 
-@has_mkl
+@pytest.fixture(
+    params=[
+        pytest.param("mkl", marks=has_mkl),
+        pytest.param("onednn", marks=has_onednn),
+    ]
+)
+def library(request, monkeypatch):
+    """The library that packs factors of products, whatever the CPU."""
+    monkeypatch.setattr(packed_weights, "find_product_library", lambda: request.param)
+    return request.param
+
+
 @pytest.mark.parametrize("op", ["linear", "matmul"])
-def test_products_are_packed_once_for_one_number_of_rows(op, monkeypatch):
+def test_products_are_packed_once_for_one_number_of_rows(op, library, monkeypatch):
     weight, bias = normal(16, 24), normal(24)
 
     def layer(x):
@@ -69,14 +82,21 @@ def test_products_are_packed_once_for_one_number_of_rows(op, monkeypatch):
         expected = x @ tensor(weight) + (tensor(bias) if op == "linear" else 0)
         torch.testing.assert_close(f([x])[0], expected)
         turned = tensor(normal(3, n, 16)).transpose(0, 1)
-        torch.testing.assert_close(
-            f([turned])[0], f([turned.contiguous()])[0], rtol=0, atol=0
-        )
-    assert packed == ["_mkl_reorder_linear_weight"]
+        torch.testing.assert_close(f([turned])[0], f([turned.contiguous()])[0])
+    names = {"mkl": "_mkl_reorder_linear_weight", "onednn": "_reorder_linear_weight"}
+    assert packed == [names[library]]
 
 
 @has_mkl
-def test_products_with_packed_weights_have_gradients():
+@pytest.mark.parametrize("name", ["Intel(R) Xeon(R)", "AMD EPYC", ""])
+def test_mkl_packs_on_processors_of_intel(name, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": name})
+    find = packed_weights.find_product_library.__wrapped__
+    other = "onednn" if torch.backends.mkldnn.is_available() else "mkl"
+    assert find() == ("mkl" if "Intel" in name else other)
+
+
+def test_products_with_packed_weights_have_gradients(library):
     weight, bias = normal(16, 24), normal(24)
     f = compiled(lambda x: ops.add(ops.matmul(x, weight), bias), "float32[4,16]")
     x, g = tensor(normal(4, 16)), tensor(normal(4, 24))
