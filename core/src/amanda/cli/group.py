@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amanda.addons import advise_entry
+from amanda.cli.examples import split_examples
 from amanda.cli.output.answer import Answer, print_answer
 from amanda.cli.output.chatter import chatter_to_stderr
 from amanda.cli.plugin_verbs import list_plugin_verbs, load_plugin_verb
@@ -51,6 +52,16 @@ class Invocation:
 class Verb(click.Command):
     """A verb, created by `verb`."""
 
+    examples: Sequence[str] = ()
+    """Command lines, which its help shows."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples"):
+                for line in self.examples:  # as they are, to be copied
+                    formatter.write(f"  {line}\n")
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _record_verb(ctx)
         return super().parse_args(ctx, args)
@@ -65,7 +76,8 @@ def _record_verb(ctx: click.Context) -> None:
 def verb(name: str, help: str) -> Callable[[Callable[..., Answer]], Verb]:
     """Create a verb from a function that returns an `Answer`.
 
-    The decorator comes before those of `click`. `--json` is added.
+    The decorator comes before those of `click`. `--json` is added. The docstring of the
+    function is the help; lines after `Examples:`, which end it, are shown as they are.
     """
 
     def make_verb(function: Callable[..., Answer]) -> Verb:
@@ -78,17 +90,16 @@ def verb(name: str, help: str) -> Callable[[Callable[..., Answer]], Verb]:
             print_answer(spoken, answer, json=json)
             return answer.exit_code
 
+        text, examples = split_examples(function.__doc__ or "")
         command = click.command(
-            name,
-            cls=Verb,
-            help=function.__doc__,
-            short_help=help,
-            context_settings=_HELP,
+            name, cls=Verb, help=text, short_help=help, context_settings=_HELP
         )
         parameters = getattr(function, "__click_params__", [])
         callback.__click_params__ = parameters  # type: ignore[attr-defined]
         as_json = click.option("--json", is_flag=True, help="Print JSON.")
-        return command(as_json(callback))
+        made = command(as_json(callback))
+        made.examples = examples
+        return made
 
     return make_verb
 

@@ -50,6 +50,9 @@ def regenerate(name: str, raw: Path | None, output: Path | None) -> Answer:
 
     Without --raw, op definitions come from the installed framework: of all versions
     where it has them, else of its own version, which is merged into the history.
+
+    Examples:
+        amanda namespace regenerate onnx --output folder
     """
     extractor = _load_extractor(_find_entry(name))
     folder = output or _data_folder(extractor.path)
@@ -83,6 +86,9 @@ def check(names: tuple[str, ...]) -> Answer:
 
     NAME is a dictionary such as `tensorflow`; the default is all of them. A framework
     that is not installed is reported, but is a fault only if NAME was given.
+
+    Examples:
+        amanda namespace check onnx
     """
     found: list[Comparison] = []
     absent: list[tuple[str, str]] = []

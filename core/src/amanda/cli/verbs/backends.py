@@ -26,6 +26,9 @@ def command(*, load: bool) -> Answer:
     """List the installed backends. Nothing is imported without --load.
 
     Exit code 1 means that at least one has a fault.
+
+    Examples:
+        amanda backends
     """
     from amanda.host import default_host
 

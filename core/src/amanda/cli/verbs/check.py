@@ -63,6 +63,10 @@ def command(
     --for prefers a backend where a framework has the same name, as jax does. All ops
     that cannot are listed, with the reason. Nothing is written. Exit code 1 means that
     there are such ops.
+
+    Examples:
+        amanda check digits.onnx --for jax
+        amanda check digits.onnx --to tensorflow
     """
     from amanda.api.conversion import is_backend
     from amanda.host import default_host

@@ -112,7 +112,8 @@ def command(
     integers must be equal; floats may differ by ATOL + RTOL * |x|, by default 1e-5 and
     1e-4 for float32. Exit code 5 means that a result differs.
 
-    Example: amanda compare model.onnx model.pt2 --backend numpy --random 1
+    Examples:
+        amanda compare digits.onnx --backend jax --backend numpy --random 1
     """
     sides, form = _sides(files, backends, options_told, form, expected is not None)
     graph = sides[0].graph

@@ -22,6 +22,9 @@ def command(shell: str) -> Answer:
     """Print the script with which SHELL completes verbs, options and files.
 
     It includes verbs of plug-ins. For bash: amanda completion bash >> ~/.bashrc
+
+    Examples:
+        amanda completion bash
     """
     from click.shell_completion import get_completion_class
 

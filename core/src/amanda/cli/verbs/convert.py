@@ -81,6 +81,10 @@ def command(
     On the way, the graph is optimized for inference; the report names the passes and
     how much they changed. TARGET is written atomically. If ops cannot be mapped, all
     are listed, nothing is written, and the exit code is 1.
+
+    Examples:
+        amanda convert digits.onnx older.onnx --to onnx@13
+        amanda convert digits.onnx graph.pb --to tensorflow
     """
     from amanda.api.files import save
     from amanda.host import default_host

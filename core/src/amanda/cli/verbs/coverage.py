@@ -38,6 +38,9 @@ def command(
 
     FROM and TO are frameworks or versions of them, such as onnx@18 std; the default is
     a summary of all installed mappings. --write writes the pages of docs/coverage.
+
+    Examples:
+        amanda coverage onnx std --gaps
     """
     if (source is None) is not (target is None):
         raise UsageError("coverage is between two frameworks", expected="FROM and TO")

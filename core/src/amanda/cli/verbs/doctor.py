@@ -45,6 +45,9 @@ def command() -> Answer:
     """Check this installation, and suggest repairs.
 
     Nothing is changed, and no plug-in runs. Exit code 1 means that a check failed.
+
+    Examples:
+        amanda doctor
     """
     made = list(run_checks())
     ill = [check for check in made if not check.well]

@@ -27,7 +27,11 @@ _MANY = 20  # rows of a table without --full
 @load_option
 @click.option("--full", is_flag=True, help="All op types, not only the most frequent.")
 def command(file: str, *, form: str | None, full: bool) -> Answer:
-    """Summarize FILE: inputs, outputs, ops by type, weights, nesting."""
+    """Summarize FILE: inputs, outputs, ops by type, weights, nesting.
+
+    Examples:
+        amanda info digits.onnx
+    """
     graph, form = open_model(file, form)
     counts = count_contents(graph)
     data = {"file": file, "format": form, **_data(graph, counts, form)}

@@ -104,6 +104,11 @@ def command(
     --diff 22` one op. `amanda ops std matmul --backend numpy` shows what runs it there.
     `amanda ops std --missing` lists ops without samples, inference, or a gradient or
     the reason for none.
+
+    Examples:
+        amanda ops onnx@18 Conv
+        amanda ops onnx --diff 17 18
+        amanda ops --search depthwise
     """
     about = [search, tag, since]
     if backend is not None and (op is None or other is not None):

@@ -35,6 +35,10 @@ def command(
     Ops with the same meaning in both versions are unchanged. Without --output, nothing
     is written. Without VERSION, try every version, and list which ones can represent
     the model. Exit code 1 means that some op cannot be converted.
+
+    Examples:
+        amanda opset digits.onnx
+        amanda opset digits.onnx 13 -o older.onnx
     """
     from amanda.dictionary import parse_name
 

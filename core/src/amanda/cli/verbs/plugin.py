@@ -36,6 +36,9 @@ def new(name: str, kind: str, folder: str) -> Answer:
     """Create amanda-NAME: a complete small plug-in, which passes its own tests.
 
     Replace what it does. docs/plugin-author.md explains each kind.
+
+    Examples:
+        amanda plugin new lark --kind format
     """
     from pathlib import Path
 

@@ -28,6 +28,9 @@ def command(*, probe: bool) -> Answer:
     """List the installed plug-ins, what they offer, and their state.
 
     Nothing is imported. Exit code 1 means that at least one has a fault.
+
+    Examples:
+        amanda plugins
     """
     from amanda.host import default_host
 

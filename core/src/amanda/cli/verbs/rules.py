@@ -75,6 +75,11 @@ def command(
     --test checks the laws of each lens on random values, and converts a sample of each
     rule, in both directions where possible. Exit code 1 means that a test failed, or
     that nothing was found.
+
+    Examples:
+        amanda rules
+        amanda rules onnx-std --op Conv
+        amanda rules onnx-std --op Softmax --test
     """
     if mapping is None:
         return _list_mappings()

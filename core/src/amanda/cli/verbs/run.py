@@ -69,6 +69,9 @@ def command(
 
     The default backend is AMANDA_BACKEND, or the only one installed. With --fallback,
     what ran on which backend is printed, too.
+
+    Examples:
+        amanda run digits.onnx --backend numpy --random 1
     """
     from amanda.api.compilation import compile
 

@@ -52,6 +52,9 @@ def command(
 
     Exit code 1: some case failed, or returned other values without an error. A suite is
     a plug-in, such as amanda-onnx-conformance.
+
+    Examples:
+        amanda scoreboard onnx --match test_relu
     """
     from amanda.scoreboard import Selection, run_selection
 

@@ -37,6 +37,10 @@ def command(
     Long values are cut, and records of the file format omitted. Large graphs are
     folded: only their first and last ops are shown. With --full nothing is omitted,
     and the text can be saved as .amtxt and loaded again.
+
+    Examples:
+        amanda show digits.onnx
+        amanda show digits.onnx --op /10/Softmax
     """
     if full and depth is not None:
         raise UsageError("--full and --depth exclude each other")

@@ -31,6 +31,10 @@ def command(file: str, *, form: str | None, against: str | None) -> Answer:
     """Check every op of FILE against the dictionary of its namespace.
 
     All faults are listed with their location. Exit code 1 means that there are some.
+
+    Examples:
+        amanda validate digits.onnx
+        amanda validate digits.onnx --against onnx@1  # exit code 1: it has faults
     """
     from amanda.dictionary import check_graph
 

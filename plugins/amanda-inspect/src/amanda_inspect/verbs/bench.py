@@ -77,7 +77,8 @@ def command(
     are medians with quartiles. Memory is that of a process for each backend that loads,
     compiles and calls the model.
 
-    Example: amanda bench model.onnx --backend jax --backend onnxruntime --random 1
+    Examples:
+        amanda bench digits.onnx --backend jax --backend numpy --random 1 --rounds 5
     """
     graph, form = open_model(file, form)
     feeds = read_feeds(graph, **given)

@@ -78,7 +78,8 @@ def command(
     error that an op makes, on what the reference reads, is separated from what it
     inherits. Exit code 5 means that an op makes an error.
 
-    Example: amanda bisect model.pt2 model.onnx --backend numpy --random 1
+    Examples:
+        amanda bisect digits.onnx --backend numpy --backend jax --random 1
     """
     if len(files) > 2 or len(backends) > 2 or len(files) + len(backends) < 2:
         raise UsageError(

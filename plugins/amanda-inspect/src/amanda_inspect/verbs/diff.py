@@ -28,7 +28,8 @@ def command(first: str, second: str, *, form: str | None, everything: bool) -> A
     frameworks are compared in the hub, optimized for inference. Exit code 1 means that
     there are differences.
 
-    Example: amanda diff before.onnx after.onnx
+    Examples:
+        amanda diff digits.onnx digits.onnx
     """
     graphs = [open_model(file, form)[0] for file in (first, second)]
     with show_progress(f"comparing {first} and {second}"):
