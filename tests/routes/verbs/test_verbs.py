@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -13,15 +12,12 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
+from routes.verbs import verb_goldens
+from routes.verbs.verb_goldens import Example, call
 
 import amanda
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from tools import verb_goldens  # noqa: E402
-from tools.verb_goldens import Example, call  # noqa: E402
-
+ROOT = verb_goldens.ROOT
 VERBS = verb_goldens.verbs()
 SCHEMAS = {
     file.name: json.loads(file.read_text(encoding="utf-8"))
@@ -145,7 +141,7 @@ GOLDEN = [name for name in VERBS if verb_goldens.has_golden(name)]
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_what_examples_print(name: str) -> None:
-    """`python tools/verb_goldens.py` writes the files."""
+    """`python tests/routes/verbs/verb_goldens.py` writes the files."""
     expected = verb_goldens.golden_file(name).read_text(encoding="utf-8")
     assert verb_goldens.transcript(name, VERBS[name]) == expected
 

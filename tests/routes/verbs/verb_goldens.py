@@ -1,9 +1,9 @@
 """What the examples in the help of verbs print, as files in tests/cli/goldens.
 
-    python tools/verb_goldens.py              write all
-    python tools/verb_goldens.py check run    those of some verbs
+    python tests/routes/verbs/verb_goldens.py              write all
+    python tests/routes/verbs/verb_goldens.py check run    those of some verbs
 
-Every example runs in a copy of examples/digits. `tests/routes/test_verbs.py` compares.
+Every example runs in a copy of examples/digits. `test_verbs.py` compares.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from amanda.cli import VerbGroup, run_command_line
 from amanda.cli.examples import Example
 from amanda.cli.group import Verb, cli
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 GOLDENS = ROOT / "tests" / "cli" / "goldens"
 DIGITS = ROOT / "examples" / "digits"
 OF_THE_MACHINE = {
