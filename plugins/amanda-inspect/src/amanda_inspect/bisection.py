@@ -32,7 +32,7 @@ from amanda_inspect.common import common_namespace
 from amanda_inspect.lockstep import Lockstep, OpValues
 from amanda_inspect.matching import Matching, match_graphs
 from amanda_inspect.regions import find_first_error
-from amanda_inspect.windows import Backend, reads_of
+from amanda_inspect.windows import Backend, largest_element, reads_of
 
 __all__ = ["Bisection", "OpError", "bisect"]
 
@@ -47,7 +47,8 @@ class OpError:
     counterpart: Op | None
     """The op of the reference; None where the ops around it correspond alone."""
     made: Difference
-    """The difference when it reads the values of the reference."""
+    """The difference when it reads the values of the reference; of an op that makes
+    no error, `max_abs` is its only measure."""
     total: Difference
     """The difference when it reads the values of its own run."""
     size: float
@@ -187,31 +188,30 @@ def _bisect(
 
 
 def _op_error(values: OpValues, matching: Matching) -> OpError:
-    pairs = [
-        (compare_values(values.made[port], values.wanted[port]), port)
-        for port in values.made
-    ]
-    sizes = [
-        _relative_size(difference, values.wanted[port]) for difference, port in pairs
-    ]
-    worst = max(range(len(sizes)), key=sizes.__getitem__)
-    made, port = pairs[worst]
+    sizes = {port: _error_size(values, port) for port in values.made}
+    port = max(sizes, key=sizes.__getitem__)
+    size, bound = sizes[port], _rounding_bound(values.wanted[port])
+    is_made = size > bound
+    made, total = (
+        compare_values(each[port], values.wanted[port], measures=is_made)
+        for each in (values.made, values.total)
+    )
     return OpError(
         values.op,
         matching.ops.get(values.op),
         made,
-        compare_values(values.total[port], values.wanted[port]),
-        sizes[worst],
-        _rounding_bound(values.wanted[port]),
+        total,
+        size,
+        bound,
         values.unmatched,
-        values if sizes[worst] > _rounding_bound(values.wanted[port]) else None,
+        values if is_made else None,
     )
 
 
-def _relative_size(difference: Difference, wanted: Any) -> float:
-    """The largest difference, relative to the largest element that is wanted."""
-    import numpy as np
-
+def _error_size(values: OpValues, port: OutputPort) -> float:
+    """The error made, relative to the largest element that is wanted."""
+    wanted = values.wanted[port]
+    difference = compare_values(values.made[port], wanted, measures=False)
     if difference.why:
         return inf
     kind = getattr(getattr(wanted, "dtype", None), "kind", "O")
@@ -219,8 +219,7 @@ def _relative_size(difference: Difference, wanted: Any) -> float:
         return inf if difference.unequal else 0.0
     if not difference.max_abs:
         return 0.0
-    sizes = np.abs(np.asarray(wanted).astype("complex128"))
-    largest = float(sizes[np.isfinite(sizes)].max(initial=0.0))
+    largest = largest_element(wanted)
     return difference.max_abs / largest if largest else inf
 
 
