@@ -13,7 +13,7 @@ import pytest
 import amanda
 from amanda.cli import Answer, verb
 from amanda.cli.group import Verb, VerbGroup, cli
-from amanda.cli.verb_table import PLANNED, VERBS
+from amanda.cli.verb_table import VERBS
 from amanda.errors import (
     AmandaError,
     BackendError,
@@ -55,11 +55,10 @@ def raising(error: BaseException) -> Callable[[], Answer]:
     return function
 
 
-def test_the_verbs_of_the_design_are_here_or_planned() -> None:
-    assert not set(VERBS) & set(PLANNED)
+def test_the_verbs_of_the_design_are_here_or_in_a_plugin() -> None:
     ours = {"backends", "completion", "coverage", "plugin", "scoreboard"}
-    offered = {"bench", "bisect", "diff"}  # by amanda-inspect
-    assert set(VERBS) | set(PLANNED) | offered == set(DESIGNED.split()) | ours
+    offered = {"bench", "bisect", "diff", "view"}  # by amanda-inspect
+    assert set(VERBS) | offered == set(DESIGNED.split()) | ours
 
 
 def test_help(call: Call, host: amanda.Host) -> None:
@@ -138,19 +137,6 @@ def test_a_verb_that_is_mistyped(call: Call, host: amanda.Host) -> None:
         "  to do:    amanda --help describes it\n"
     )
     assert call("xyzzy").err.startswith("amanda: no verb 'xyzzy'\n")
-
-
-def test_a_verb_of_a_later_version(call: Call, host: amanda.Host) -> None:
-    ended = call("view", "a")
-    assert (ended.code, ended.out) == (4, "")
-    assert ended.err == (
-        "amanda: 'view' is not in this version\n"
-        "  expected: one of backends, check, compare, completion, convert, "
-        "coverage, doctor, info, ops, opset, plugin, plugins, rules, run, scoreboard, "
-        "show, validate\n"
-        "  to do:    wait for a version that has it: it will show a model as a "
-        "picture\n"
-    )
 
 
 def test_a_verb_of_a_plugin_that_is_missing(
@@ -301,11 +287,6 @@ def test_a_verb_of_a_plugin(call: Call, host: amanda.Host) -> None:
     }
     assert "\nVerbs of plug-ins:\n  count  " in call("--help").out
     assert "did you mean 'count'" in call("coutn").err
-
-
-def test_a_plugin_may_offer_what_is_planned(call: Call, host: amanda.Host) -> None:
-    offer(host, "bisect", lambda: Answer({}, ["third party"]))
-    assert call("bisect") == (0, "third party\n", "")
 
 
 def test_what_a_model_is_named_does_not_drive_the_terminal(

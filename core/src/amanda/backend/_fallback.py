@@ -40,6 +40,8 @@ class OpRange(NamedTuple):
     ops: tuple[str, ...]
     why: tuple[str, ...]
     """Why the preferred backend does not run it, op by op."""
+    sources: tuple[str, ...] = ()
+    """The ops of the model, by name, that the ops were converted from."""
 
 
 class Transfer(NamedTuple):
@@ -198,6 +200,7 @@ class SplitExecutable:
                 str(piece.who),
                 tuple(op.label for op in piece.ops if not op.is_constant),
                 tuple(reasons[op] for op in piece.ops if op in reasons),
+                tuple(_source_names(piece.ops)),
             )
             for piece, _ in parts
         )
@@ -240,6 +243,19 @@ class SplitExecutable:
         """What runs where, why, and what was copied."""
         rows = (Transfer(*row) for row in self._crossings.values())
         return PlacementReport(self._pieces, tuple(rows))
+
+
+def _source_names(ops: Sequence[Op]) -> dict[str, None]:
+    """The names of the ops that some ops were converted from, each once."""
+    names: dict[str, None] = {}
+    for op in ops:
+        if op.is_constant:
+            continue
+        if op.provenance is not None:
+            names.update(dict.fromkeys(op.provenance.sources))
+        elif op.name is not None:
+            names[op.name] = None
+    return names
 
 
 def _constant(value: OutputPort) -> Any:

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
         parse_options_per_backend,
     )
     from amanda.cli.inputs.feeds import feed_options, read_feeds
-    from amanda.cli.inputs.model import given_load_options, load_option, open_model
+    from amanda.cli.inputs.model import (
+        find_scopes,
+        given_load_options,
+        load_option,
+        open_model,
+    )
     from amanda.cli.output.answer import Answer, Table
     from amanda.cli.output.terminal import show_progress
 
@@ -39,6 +44,7 @@ __all__ = [
     "backend_label",
     "backend_option",
     "feed_options",
+    "find_scopes",
     "given_load_options",
     "load_option",
     "main",
@@ -58,6 +64,7 @@ _HOME = {
     "backend_label": "inputs.backend_options",
     "backend_option": "inputs.backend_options",
     "feed_options": "inputs.feeds",
+    "find_scopes": "inputs.model",
     "given_load_options": "inputs.model",
     "load_option": "inputs.model",
     "open_model": "inputs.model",

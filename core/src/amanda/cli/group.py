@@ -14,8 +14,8 @@ from amanda.cli.examples import split_examples
 from amanda.cli.output.answer import Answer, print_answer
 from amanda.cli.output.chatter import chatter_to_stderr
 from amanda.cli.plugin_verbs import list_plugin_verbs, load_plugin_verb
-from amanda.cli.verb_table import PLANNED, VERBS
-from amanda.errors import AmandaError, PluginBrokenError, PluginMissingError
+from amanda.cli.verb_table import VERBS
+from amanda.errors import PluginBrokenError, PluginMissingError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -26,19 +26,12 @@ __all__ = [
     "Invocation",
     "Verb",
     "VerbGroup",
-    "VerbMissingError",
     "Verbs",
     "cli",
     "verb",
 ]
 
 _HELP = {"help_option_names": ["-h", "--help"]}
-
-
-class VerbMissingError(AmandaError):
-    """A verb that is planned for a later version."""
-
-    exit_code = 4
 
 
 @dataclass
@@ -161,7 +154,11 @@ class Verbs(VerbGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(self.summaries())
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
         if cmd_name in VERBS:
             module = import_module(f"amanda.cli.verbs.{cmd_name}")
             command: click.Command = module.command
@@ -171,12 +168,6 @@ class Verbs(VerbGroup):
         if (advice := advise_entry("commands", cmd_name)) is not None:
             raise PluginMissingError(
                 f"the plug-in with the verb {cmd_name!r} is not installed", hint=advice
-            )
-        if cmd_name in PLANNED:
-            raise VerbMissingError(
-                f"{cmd_name!r} is not in this version",
-                expected=f"one of {', '.join(self.list_commands(ctx))}",
-                hint=f"wait for a version that has it: it will {PLANNED[cmd_name]}",
             )
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["PLANNED", "VERBS"]
+__all__ = ["VERBS"]
 
 VERBS = {
     "backends": "where a model can run: backends, devices, state",
@@ -22,11 +22,4 @@ VERBS = {
     "scoreboard": "run a framework's own test cases, and count",
     "show": "print a model in readable form",
     "validate": "check a model against its dictionary",
-}
-
-# Verbs planned for later versions, with what they will do. They are not listed; an
-# error
-# explains it, and plug-ins may offer them.
-PLANNED = {
-    "view": "show a model as a picture",
 }

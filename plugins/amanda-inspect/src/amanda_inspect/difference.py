@@ -33,6 +33,8 @@ class ChangedWeight:
 
     place: str
     """Its name, or the op and input that read it."""
+    op: Op
+    """The constant, of the second graph."""
     difference: Difference
 
     def __str__(self) -> str:
@@ -210,7 +212,8 @@ def _weight_differences(
         return
     difference = compare_values(own.numpy(), other.numpy(), _EXACT)
     if not difference.equal:
-        yield ChangedWeight(mine.op.name or f"{op.label} input {i}", difference)
+        place = mine.op.name or f"{op.label} input {i}"
+        yield ChangedWeight(place, mine.op, difference)
 
 
 def _ops_by_scope(word: str, ops: Sequence[Op], limit: int | None) -> Iterator[str]:

@@ -1,0 +1,170 @@
+"""`amanda view`: a graph as a page, a picture or a file of another viewer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+import amanda
+from amanda.cli import (
+    Answer,
+    find_scopes,
+    load_option,
+    open_model,
+    show_progress,
+    verb,
+)
+from amanda.errors import UsageError
+from amanda.graph import Graph, ScopeTable
+from amanda_inspect.common import common_namespace
+from amanda_inspect.difference import GraphDifference, diff
+from amanda_inspect.viewer import GraphPage, read_overlay, view
+from amanda_inspect.viewer.targets import gap_overlay, placement_overlay
+
+__all__ = ["command"]
+
+_file = click.Path(path_type=Path, dir_okay=False)
+
+
+@verb("view", "write a page of a model: its graph with search, details and overlays")
+@click.argument("file", type=click.Path())
+@click.option(
+    "--output", "-o", type=_file, help="The page; default: FILE.html in this folder."
+)
+@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+@click.option(
+    "--to",
+    metavar="NAMESPACE",
+    help="Show the model converted to a namespace, with the ops that each op is from.",
+)
+@click.option(
+    "--against",
+    type=click.Path(),
+    metavar="OTHER",
+    help="Mark what FILE has and the model OTHER has not, and what differs.",
+)
+@click.option(
+    "--overlay",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="OVERLAY",
+    help="Numbers or classes of ops, or what bisect --json prints; may be repeated.",
+)
+@click.option(
+    "--for",
+    "target",
+    metavar="BACKEND|NAMESPACE",
+    help="Mark the ops that cannot go to a backend or a framework's version.",
+)
+@click.option("--backend", metavar="NAME[:DEVICE]", help="Mark where each op runs.")
+@click.option(
+    "--fallback",
+    multiple=True,
+    metavar="NAME",
+    help="With --backend: a backend for the ops that it does not support.",
+)
+@click.option("--format", "form", help="The format of the files; default: detected.")
+@load_option
+def command(
+    file: str,
+    *,
+    output: Path | None,
+    opens: bool,
+    to: str | None,
+    against: str | None,
+    files: tuple[str, ...],
+    target: str | None,
+    backend: str | None,
+    fallback: tuple[str, ...],
+    form: str | None,
+) -> Answer:
+    """Write a page of the model in FILE that needs no network and no other file.
+
+    Groups are scopes of names, modules, bodies and functions; a double click opens
+    one. The page has the attributes, types, weights, dictionary entry and origin of
+    each op, and a search. Overlays color the ops.
+
+    Example: amanda view model.onnx --output model.html --overlay profile.json
+    """
+    if fallback and backend is None:
+        raise UsageError("--fallback needs --backend", got=", ".join(fallback))
+    if to is not None and against is not None:
+        raise UsageError("--to and --against exclude each other")
+    shown = _open(file, form, to, against)
+    with show_progress(f"making the page of {file}"):
+        overlays = [read_overlay(path) for path in files]
+        if target is not None:
+            overlays.append(gap_overlay(shown.graph, target))
+        if backend is not None:
+            overlays.append(placement_overlay(shown.graph, backend, fallback))
+        page = view(
+            shown.graph,
+            title=Path(file).name,
+            source=shown.source,
+            scopes=shown.scopes,
+            overlays=overlays,
+            difference=shown.difference,
+        )
+        path = Path(f"{Path(file).name}.html") if output is None else output
+        page.save(path)
+    if opens:
+        click.launch(str(path))
+    return Answer(_data(file, shown, page, path), _lines(page, path))
+
+
+@dataclass
+class _Shown:
+    """What the page is made of."""
+
+    graph: Graph
+    form: str
+    source: Graph | None = None
+    scopes: ScopeTable | None = None
+    difference: GraphDifference | None = None
+
+
+def _open(file: str, form: str | None, to: str | None, against: str | None) -> _Shown:
+    graph, form = open_model(file, form)
+    shown = _Shown(graph, form, scopes=find_scopes(graph, form))
+    if to is not None:
+        with show_progress(f"converting {file} to {to}"):
+            shown.source, shown.graph = graph, amanda.convert(graph, to)
+    if against is not None:
+        other, _ = open_model(against, None)
+        with show_progress(f"comparing {against} and {file}"):
+            graphs = common_namespace(other, graph)
+            shown.graph, shown.difference = graphs[1], diff(*graphs)
+    return shown
+
+
+def _data(file: str, shown: _Shown, page: GraphPage, path: Path) -> dict[str, Any]:
+    return {
+        "file": file,
+        "format": shown.form,
+        "namespace": shown.graph.namespace,
+        "page": str(path),
+        "bytes": path.stat().st_size,
+        "nodes": page.nodes,
+        "overlays": [
+            {
+                "name": each["name"],
+                "placed": len(each["values"]),
+                "unplaced": each["unplaced"],
+            }
+            for each in page.data["overlays"]
+        ],
+    }
+
+
+def _lines(page: GraphPage, path: Path) -> Iterator[str]:
+    yield f"{path}: {page.nodes:,} nodes, {path.stat().st_size / 1e6:.1f} MB"
+    for each in page.data["overlays"]:
+        line = f"  {each['name']}: {len(each['values'])} ops"
+        if each["unplaced"]:
+            line += f"; {each['unplaced']} entries name no op of the graph"
+        yield line
