@@ -67,11 +67,20 @@ def _verbs_of(group: click.Group, prefix: str) -> Iterator[tuple[str, Verb]]:
             yield prefix + name, command
 
 
+@contextlib.contextmanager
+def host_in_calls() -> Iterator[amanda.Host]:
+    """A host for the calls in this context, which may register more in it."""
+    amanda.host._default = made = amanda.Host()
+    try:
+        yield made
+    finally:
+        amanda.host._default = None
+
+
 def call(line: str) -> Ended:
-    """Run a command line in this process, with a host of its own."""
+    """Run a command line in this process."""
     arguments = shlex.split(line)[1:]
     out, err = io.StringIO(), io.StringIO()
-    amanda.host._default = None
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run_command_line(arguments)
     return Ended(code, out.getvalue(), err.getvalue())
@@ -95,7 +104,8 @@ def transcript(name: str, verb: Verb) -> str:
     parts = []
     with example_folder():
         for example in map(Example.parse, verb.examples):
-            ended = call(example.command)
+            with host_in_calls():  # no plug-in is loaded
+                ended = call(example.command)
             code = f"[exit code {ended.code}]\n" if ended.code else ""
             parts.append(f"$ {example.command}\n{ended.out}{ended.err}{code}")
     text = "\n".join(parts)

@@ -34,6 +34,7 @@ from amanda.mapping.engine.cover import (
     RuleMatch,
     decide_match,
 )
+from amanda.mapping.engine.discard import discard_op, empty_graph
 from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.routes.report import (
     TRACING,
@@ -242,10 +243,7 @@ class ConversionRun:
         """Empty a body that the rule of its op did not use."""
         made = self._bodies[body]
         if made.holder is None and made.graph is None:
-            for i in range(len(made.results) - 1, -1, -1):
-                made.remove_result(i)
-            for op in reversed(made):
-                made.remove(op)
+            empty_graph(made)
 
     def _map_result(self, source: Graph, value: OutputPort | None) -> OutputPort | None:
         try:
@@ -476,7 +474,7 @@ class ConversionRun:
             if at in self._carried:
                 self._maybe_unused.append(at)
             else:
-                target.remove(at)
+                discard_op(target, at)
             at = previous
         self._carried.clear()
 
