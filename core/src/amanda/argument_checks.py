@@ -19,7 +19,7 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from importlib import import_module
 from itertools import islice
 from numbers import Integral, Real
@@ -260,7 +260,8 @@ class _Signature:
                 self.named[name].check(value)
         if self._rest is not None:
             for value in args[len(self.ordered) :]:
-                self._rest.check(value)
+                if value.__class__ not in self._rest:
+                    self._rest.check(value)
 
     def iterate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
         """What a generator function yields."""
@@ -289,19 +290,31 @@ class _Signature:
                 expected = describe_annotation(wanted)
                 raise argument_error(self.who, name, expected, value) from error
 
-    def names_class_of(self, value: Any, name: str) -> bool:
-        """Whether the annotation of a parameter, as text, is the class of a value or
-        one of several; that takes no evaluation of all annotations."""
-        text = self.function.__annotations__.get(name)
-        if not isinstance(text, str) or "[" in text:
-            return False
-        scope, own = self.function.__globals__, value.__class__
-        return any(
-            value is None
-            if word == "None"
-            else scope.get(word, getattr(builtins, word, None)) is own
-            for word in text.split(" | ")
+    def fits_text(self, value: Any, name: str) -> bool:
+        """Whether a value is an instance of a class that the annotation of a parameter
+        names; that takes no evaluation of the annotation."""
+        annotation = self.function.__annotations__.get(name, "Any")
+        text = getattr(annotation, "__forward_arg__", annotation)
+        return isinstance(text, str) and any(
+            self._is_named(value, word) for word in _heads(text)
         )
+
+    def _is_named(self, value: Any, word: str) -> bool:
+        """Whether a value is an instance of the class that a word names."""
+        if word == "None":
+            return value is None
+        found = self._find(word)
+        return found is Any or (isinstance(found, type) and _is_instance(value, found))
+
+    def _find(self, word: str) -> Any:
+        scope = self.function.__globals__
+        found = scope.get(word, getattr(builtins, word, _NOTHING))
+        if found is not _NOTHING or not word.isidentifier():
+            return found
+        try:
+            return _find_name(word, _package_of(scope), *self._late)
+        except LookupError:
+            return _NOTHING
 
     def annotation(self, name: str) -> Any:
         """The annotation of a parameter; Any if there is none."""
@@ -338,11 +351,32 @@ class _Names(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if hasattr(builtins, name):
             raise KeyError(name)
-        package = self.get("__name__", "").rpartition(".")[0]
         try:
-            return _find_name(name, package, *self._late)
+            return _find_name(name, _package_of(self), *self._late)
         except LookupError:
             return Any
+
+
+def _package_of(scope: Mapping[str, Any]) -> str:
+    """The package of the module with these names."""
+    return str(scope.get("__name__", "")).rpartition(".")[0]
+
+
+@lru_cache(1 << 12)
+def _heads(text: str) -> tuple[str, ...]:
+    """The alternatives of an annotation, without their arguments.
+
+    >>> _heads("Sequence[int | None] | str")
+    ('Sequence', 'str')
+    """
+    depth, heads = 0, [""]
+    for part in re.split(r"([\[\]|])", text):
+        if part in ("[", "]"):
+            depth += 1 if part == "[" else -1
+        elif not depth:
+            heads += [""] if part == "|" else []
+            heads[-1] += "" if part == "|" else part.strip()
+    return tuple(heads)
 
 
 @cache
@@ -352,7 +386,7 @@ def _find_name(name: str, package: str, *late: str) -> Any:
     ours = [n for n in list(sys.modules) if n.startswith("amanda")]
     near = [n for n in ours if n.startswith(package)]
     for home in (*late, *near, "collections.abc", *ours):
-        module = import_module(home)
+        module = sys.modules.get(home) or import_module(home)
         if name in vars(module):
             return vars(module)[name]
     raise LookupError(name)
@@ -375,7 +409,7 @@ class _Kind(set[type]):
             return
         if value.__class__ is str and value in self._values:
             return
-        if self._signature.names_class_of(value, self.name):
+        if value.__class__ is not type and self._signature.fits_text(value, self.name):
             self.add(value.__class__)
             return
         wanted = self._signature.annotation(self.name)
