@@ -5,7 +5,7 @@ is unknown and the dtype still follows from the form."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -365,18 +365,17 @@ def _key_part(value: Any) -> Any:
 def introduces_symbols(found: Sequence[Type], args: Sequence[Any]) -> bool:
     """Whether the types hold a new anonymous symbol, so that the next call needs
     another one."""
-    known = {s.key for a in args for s in _free_symbols(a)}
-    return any(
-        s.key not in known for t in found for s in _free_symbols(t) if s.is_anonymous
-    )
+    new = {s.key for t in found for s in _free_symbols(t) if s.is_anonymous}
+    return bool(new) and not new <= {s.key for a in args for s in _free_symbols(a)}
 
 
-def _free_symbols(value: Any) -> Sequence[Sym]:
+def _free_symbols(value: Any) -> Iterator[Sym]:
     if isinstance(value, Sym):
-        return list(value.free)
-    if isinstance(value, tuple):
-        return [s for item in value for s in _free_symbols(item)]
-    if isinstance(value, TensorType):
-        dims = value.shape.dims if value.shape.has_rank else ()
-        return [s for item in (*dims, value.value) for s in _free_symbols(item)]
-    return ()
+        yield from (value,) if value.is_anonymous else value.free
+    elif isinstance(value, tuple):
+        for item in value:
+            if item.__class__ is not int:
+                yield from _free_symbols(item)
+    elif isinstance(value, TensorType):
+        yield from _free_symbols(value.shape.dims if value.shape.has_rank else ())
+        yield from _free_symbols(value.value)
