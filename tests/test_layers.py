@@ -42,6 +42,7 @@ FLOORS = [
     ("amanda.backend", "amanda.protocols"),
     ("amanda.hookspecs",),
     ("amanda.host",),
+    ("amanda.feeds",),
     ("amanda.api",),
     ("amanda.frontend",),
     ("amanda.session",),

@@ -17,6 +17,7 @@ FACES = (
     "amanda.comparison",
     "amanda.dictionary",
     "amanda.errors",
+    "amanda.feeds",
     "amanda.files",
     "amanda.formatkit",
     "amanda.frontend",

@@ -57,8 +57,8 @@ def test_every_plugin_is_told_with_its_state(ask):
         "amanda-sample-good 1.0 found: ",
         "amanda-sample-hooks 1.0 broken: hook 'befor_load': there is no hook "
         "'befor_load'; there are before_load, after_load, before_save, after_save, "
-        "before_convert, after_convert, gap_met, before_compile, after_compile, "
-        "before_run, after_run, plugin_faulted",
+        "before_convert, after_convert, gap_met, find_input_ranges, before_compile, "
+        "after_compile, before_run, after_run, plugin_faulted",
         "amanda-sample-manifest 1.0 broken: format 'sample-manifest': its "
         "amanda-plugin.toml is faulty: [formats.sample-manifest]: 'suffix' is not a "
         "field; did you mean 'suffixes'?; [formats.sample-manifest]: tier: must be one "

@@ -86,6 +86,16 @@ def gap_met(op: Any, why: tuple[str, ...], build: Any, inputs: Any) -> Any:
     """
 
 
+@_hook(first_result=True)
+def find_input_ranges(graph: Any) -> Any:
+    """Random values for the inputs of a graph are about to be generated.
+
+    A listener that knows the ops may return an `amanda.feeds.InputRange` for inputs, by
+    name, or by index where they have none: the values that the ops reading them accept.
+    Dims have their sizes. The graph may be changed. None declines.
+    """
+
+
 @_hook()
 def before_compile(graph: Any, backend: str, device: str | None) -> None:
     """A graph, already in the backend's namespace, is about to be compiled."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import prod
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from amanda.cli.inputs.array_files import read_arrays
-from amanda.errors import LimitError, UsageError
+from amanda.cli.output.terminal import show_progress
+from amanda.errors import UsageError
 
 if TYPE_CHECKING:
     from amanda.graph import Graph, Parameter
-    from amanda.types import TensorType
 
 __all__ = ["read_feeds", "feed_options", "summarize_value"]
 
-_MAX_RANK = 64  # of numpy
-_DRAWN_BYTES = 8  # of an element, before it is converted
 _SHOWN = 4  # elements of a result that are printed
 
 
@@ -56,6 +52,7 @@ def read_feeds(
     graph: Graph, feeds: Sequence[str], random: int | None, dims: Sequence[str]
 ) -> dict[str | int, Any]:
     """A value for each input, by name or index; variables start with their own."""
+    from amanda.feeds import generate_feeds
     from amanda.graph import state_ports
 
     found = _read_files(feeds)
@@ -75,9 +72,9 @@ def read_feeds(
             f"there is no feed for {', '.join(map(str, missing))}",
             hint="--feed NAME=FILE.npy for each, or --random SEED for random values",
         )
-    random_array = _random_arrays(random)
-    for key in missing:
-        found[key] = random_array(keys[key], sizes)
+    if missing:
+        with show_progress("generating random values"):
+            found |= generate_feeds(graph, seed=random, dims=sizes, inputs=missing)
     return {key: found[key] for key in keys if key in found}
 
 
@@ -117,76 +114,6 @@ def _read_files(feeds: Sequence[str]) -> dict[str | int, Any]:
     for name, file in _parse_pairs(rest, "--feed"):
         found[name] = read_arrays(file)
     return found
-
-
-def _random_arrays(seed: int | None) -> Callable[[Parameter, Mapping[str, int]], Any]:
-    import numpy as np
-
-    numbers = np.random.default_rng(seed)
-
-    def random_array(port: Parameter, sizes: Mapping[str, int]) -> Any:
-        kind = _tensor_type(port)
-        shape = tuple(_concrete_size(dim, sizes) for dim in kind.shape)
-        _expect_possible(port, shape)
-        if kind.dtype.kind in ("string", "bytes"):
-            return np.full(shape, "a", dtype=object)
-        dtype = kind.dtype.numpy
-        if kind.dtype.kind in ("float", "complex"):
-            return np.asarray(numbers.standard_normal(shape)).astype(dtype)
-        return np.asarray(numbers.integers(0, 2, shape)).astype(dtype)
-
-    return random_array
-
-
-def _expect_possible(port: Parameter, shape: tuple[int, ...]) -> None:
-    """Raise an error for a shape that no array can have, or not in this memory."""
-    name = port.name or port.index
-    if len(shape) > _MAX_RANK or min(shape, default=0) < 0:
-        raise UsageError(
-            f"there is no array of the shape of input {name!r}",
-            expected=f"at most {_MAX_RANK} axes of 0 or more elements",
-            got=f"{len(shape)} axes" if len(shape) > _MAX_RANK else list(shape),
-        )
-    needed, there = prod(shape) * _DRAWN_BYTES, _memory_bytes()
-    if needed > there:
-        raise LimitError(
-            f"random values of input {name!r} do not fit the memory",
-            expected=f"at most {there:,} bytes",
-            got=f"{needed:,} bytes",
-            hint="--dim NAME=SIZE gives symbolic dims a size",
-        )
-
-
-def _memory_bytes() -> int:
-    """The memory of this machine; 16 GB where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # not on Windows
-        return 1 << 34
-
-
-def _tensor_type(port: Parameter) -> TensorType:
-    from amanda.types import TensorType
-
-    kind = port.type
-    if isinstance(kind, TensorType) and kind.shape.has_rank:
-        return kind
-    raise UsageError(
-        f"there is no random value for {port.name or port.index}",
-        expected="a tensor of known rank",
-        got=str(kind) if kind is not None else "no type",
-        hint="feed it from a file",
-    )
-
-
-def _concrete_size(dim: Any, sizes: Mapping[str, int]) -> int:
-    """The size of a dim: static, given, or 1."""
-    from amanda.types import Sym, evaluate
-
-    if not isinstance(dim, Sym):
-        return int(dim)
-    free = {symbol: sizes.get(symbol.name or "", 1) for symbol in dim.free}
-    return evaluate(dim, free)
 
 
 def summarize_value(value: Any) -> tuple[str, str]:
