@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from amanda.graph import OutputPort
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
-from amanda_std.mappings import rank_of
+from amanda.types import TensorType
+from amanda_std.mappings import rank_of, static_value
 
 __all__ = [
     "as_vector",
@@ -18,6 +20,7 @@ __all__ = [
     "opset_of",
     "padding_attributes",
     "unsqueeze",
+    "with_nonnegative_axes",
 ]
 
 
@@ -58,3 +61,34 @@ def padding_attributes(padding: Any) -> dict[str, Any]:
     if padding is None:
         return {}
     return {"pads": [p[0] for p in padding] + [p[1] for p in padding]}
+
+
+def with_nonnegative_axes(
+    args: Sequence[Any], attrs: Mapping[str, Any]
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Operands and attributes of a reduction, with axes counted from the first.
+
+    onnxruntime 1.31 does not reduce negative axes of a tensor without elements.
+    """
+    rank = _known_rank(args[0])
+    if rank is None:
+        return args, attrs
+    changed = {}
+    for key in ("axes", "axis"):
+        value = attrs.get(key)
+        if value is not None and np.min(value, initial=0) < 0:
+            changed[key] = np.where(np.less(value, 0), np.add(value, rank), value)
+    operand = args[1] if len(args) > 1 else None
+    known = None if operand is None else static_value(operand)
+    if known is not None and np.min(known, initial=0) < 0:
+        positive = np.where(np.less(known, 0), np.add(known, rank), known)
+        args = [args[0], int64_tensor(positive), *args[2:]]
+    return args, {**attrs, **{key: each.tolist() for key, each in changed.items()}}
+
+
+def _known_rank(x: Any) -> int | None:
+    """The rank of a value, or of what an op that was built for it reads."""
+    while isinstance(x, OutputPort) and x.type is None and x.op.type in ("Cast", "Not"):
+        x = x.op.inputs[0]
+    known = isinstance(x.type, TensorType) and x.type.shape.has_rank
+    return rank_of(x) if known else None

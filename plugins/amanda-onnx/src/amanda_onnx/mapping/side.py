@@ -31,6 +31,7 @@ from amanda_onnx.format.model_metadata import MODEL_KEY
 from amanda_onnx.format.scope_metadata import scopes_of_nodes
 from amanda_onnx.mapping.inlining import inline_local_functions
 from amanda_onnx.mapping.op_checks import op_fault
+from amanda_onnx.mapping.operands import with_nonnegative_axes
 
 _LOOP_TYPES = (TensorType("int64", []), TensorType("bool", []))
 
@@ -47,6 +48,9 @@ _STRING_EQUAL_SINCE = 19
 
 _INTEGER_P_OPS = ("LpPool", "GlobalLpPool")
 """Ops whose p is a float in opset 1, and an int since."""
+
+_REDUCTIONS = ("Reduce", "ArgMax", "ArgMin")
+"""Prefixes of the ops whose negative axes not every runtime supports."""
 
 _NONSTANDARD = {
     "SimplifiedLayerNormalization": Signature(
@@ -96,7 +100,9 @@ class OnnxSide(PlainSide):
         Declines element types that an op of another domain does not support: a runtime
         would reject the whole graph.
         """
-        kept = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items()}
+        kept: Mapping[str, Any] = {
+            k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items()
+        }
         signature: Signature | None = self.signature(type)
         for key in kept:
             if signature is not None and key not in signature.attrs:
@@ -110,9 +116,11 @@ class OnnxSide(PlainSide):
                 f"Equal supports strings since opset {_STRING_EQUAL_SINCE} on"
             )
         if type in _INTEGER_P_OPS and self.opset > 1 and "p" in kept:
-            kept["p"] = _to_int(type, kept["p"])
+            kept = {**kept, "p": _to_int(type, kept["p"])}
         domain, _, own = type.rpartition(".")
         if not domain:
+            if type.startswith(_REDUCTIONS):
+                args, kept = with_nonnegative_axes(args, kept)
             operands = self._with_int64(graph, type, args)
             return super().build(
                 graph, type, operands, kept, outputs=outputs, name=name, bodies=bodies

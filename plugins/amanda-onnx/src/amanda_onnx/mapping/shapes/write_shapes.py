@@ -9,7 +9,7 @@ import numpy as np
 from amanda.graph import OutputPort
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
-from amanda.types import TensorType
+from amanda.types import TensorType, float16, float32, float64
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.operands import as_vector, int64_tensor, opset_of, unsqueeze
 from amanda_std.mappings import rank_of, static_value, tensor_type_of
@@ -17,6 +17,8 @@ from amanda_std.mappings import rank_of, static_value, tensor_type_of
 __all__ = ["WRITE"]
 
 _END = 2**63 - 1
+_WITH_NAN = (float16, float32, float64)
+"""The element types of IsNaN in every opset."""
 
 
 def write_dim(o: Any, x: Any, *, axis: int) -> Any:
@@ -102,11 +104,22 @@ def _topk(o: Any, x: Any, k: Any, axis: int, *, descending: bool) -> Any:
 
 
 def write_sort(o: Any, x: Any, *, axis: int = -1, descending: bool = False) -> Any:
-    return _topk(o, x, _length(o, x, axis), axis, descending=descending)[0]
+    key = _sort_key(o, x)
+    values, order = _topk(o, key, _length(o, x, axis), axis, descending=descending)
+    return values if key is x else o.GatherElements(x, order, axis=axis)
 
 
 def write_argsort(o: Any, x: Any, *, axis: int = -1, descending: bool = False) -> Any:
-    return _topk(o, x, _length(o, x, axis), axis, descending=descending)[1]
+    key = _sort_key(o, x)
+    return _topk(o, key, _length(o, x, axis), axis, descending=descending)[1]
+
+
+def _sort_key(o: Any, x: Any) -> Any:
+    """Elements with infinity for NaN, whose order is undefined in TopK."""
+    dtype = x.type.dtype if isinstance(x.type, TensorType) else None
+    if opset_of(o) < 11 or dtype not in _WITH_NAN:
+        return x
+    return o.Where(o.IsNaN(x), Tensor.of(np.asarray(np.inf, dtype.numpy)), x)
 
 
 def _length(o: Any, x: Any, axis: int) -> Any:
