@@ -106,7 +106,7 @@ def _below(name: str) -> Limit:
     return limit
 
 
-def _between(low: float | None, high: float | None) -> Limit:
+def _fixed_range(low: float | None, high: float | None) -> Limit:
     return lambda _: Interval(low, high)
 
 
@@ -177,10 +177,10 @@ def _labels(call: Call) -> Interval | None:
 
 
 INDEX_READERS: Final[Mapping[str, Mapping[str, Limit]]] = {
-    "adam_step": {"step": _between(1, 1000)},
-    "adamax_step": {"step": _between(1, 1000)},
+    "adam_step": {"step": _fixed_range(1, 1000)},
+    "adamax_step": {"step": _fixed_range(1, 1000)},
     "attention_with_cache": {"lengths": _up_to("k", -2)},
-    "bincount": {"x": _between(0, None)},
+    "bincount": {"x": _fixed_range(0, None)},
     "case": {"index": _branches},
     "crop_and_resize": {"batch": _within("x", 0)},
     "ctc_beam_search": {"steps": _up_to("x", 0)},
@@ -202,39 +202,39 @@ INDEX_READERS: Final[Mapping[str, Mapping[str, Limit]]] = {
     },
     "grouped_matmul": {"ends": _up_to("x", 0)},
     "gru": {"lengths": _up_to_length},
-    "in_top_k": {"targets": _within("x", -1), "k": _between(1, 1)},
+    "in_top_k": {"targets": _within("x", -1), "k": _fixed_range(1, 1)},
     "ldl_solve": {"pivots": _within("packed", -1)},
-    "loop": {"trips": _between(1, 3)},
+    "loop": {"trips": _fixed_range(1, 3)},
     "lstm": {"lengths": _up_to_length},
     "max_unpool": {"indices": _within("x", None)},
     "multi_head_attention": {"seen": _up_to("k", 1)},
     "nll_loss": {"labels": _labels},
-    "nms": {"limit": _between(1, 100)},
+    "nms": {"limit": _fixed_range(1, 100)},
     "one_hot": {"indices": _below("depth")},
-    "random_fold_in": {"data": _between(0, 1 << 30)},
-    "random_key": {"seed": _between(0, 1 << 30)},
+    "random_fold_in": {"data": _fixed_range(0, 1 << 30)},
+    "random_key": {"seed": _fixed_range(0, 1 << 30)},
     "ravel_index": {"places": _of_shape},
     "reverse_sequence": {"lengths": _up_to("x", "time_axis")},
     "rnn": {"lengths": _up_to_length},
     "roi_align": {"batch": _within("x", 0)},
     "roi_pool": {"batch": _within("x", 0)},
-    "roll": {"shifts": _between(0, 3)},
+    "roll": {"shifts": _fixed_range(0, 3)},
     "rotary_embedding": {"at": _within("cos", 0)},
     "scatter_elements": {"indices": _within("x", "axis")},
     "scatter_nd": {"indices": _coordinates},
     "segment_reduce": {"segments": _below("count")},
-    "sequence_at": {"at": _between(0, 0)},
-    "sequence_erase": {"at": _between(0, 0)},
-    "sequence_insert": {"at": _between(0, 0)},
+    "sequence_at": {"at": _fixed_range(0, 0)},
+    "sequence_erase": {"at": _fixed_range(0, 0)},
+    "sequence_insert": {"at": _fixed_range(0, 0)},
     "softmax_cross_entropy": {"labels": _labels},
-    "substring": {"start": _between(0, 0), "length": _between(1, 4)},
+    "substring": {"start": _fixed_range(0, 0), "length": _fixed_range(1, 4)},
     "take": {"indices": _within("x", "axis")},
-    "tensor_scatter": {"at": _between(0, 0)},
+    "tensor_scatter": {"at": _fixed_range(0, 0)},
     "tree_ensemble": dict.fromkeys(
-        ("roots", "feature", "yes", "no", "asks"), _between(0, 0)
+        ("roots", "feature", "yes", "no", "asks"), _fixed_range(0, 0)
     ),
     "tree_leaves": dict.fromkeys(
-        ("roots", "feature", "yes", "no", "asks"), _between(0, 0)
+        ("roots", "feature", "yes", "no", "asks"), _fixed_range(0, 0)
     ),
     "unravel_index": {"indices": _flat_of_shape},
 }
