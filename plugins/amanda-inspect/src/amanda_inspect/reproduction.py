@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,14 +12,14 @@ from amanda.graph import Graph, OutputPort
 from amanda_inspect.bisection import OpError
 from amanda_inspect.windows import Backend, with_constants
 
-__all__ = ["save_reproduction"]
+__all__ = ["save_reproduction", "write_script"]
 
-SCRIPT: Final = '''\
-"""{title}
+HEAD: Final = '''\
+"""{title}"""
 
-Runs the op alone on what it reads, and compares its outputs with the reference.
-"""
-
+import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +28,33 @@ import amanda
 from amanda.comparison import compare_values
 
 HERE = Path(__file__).resolve().parent
-graph = amanda.load(HERE / "op.amanda")
+MODEL = {model!r}
+for file in {preload!r}:
+    runpy.run_path(file)
+graph = amanda.load(HERE / MODEL)
+'''
+
+OP_ALONE: Final = """\
+# the op alone, on what it reads; its outputs are compared with those of the reference
 feeds = dict(np.load(HERE / "inputs.npz"))
 wanted = dict(np.load(HERE / "wanted.npz"))
 found = amanda.run(graph, feeds, backend={backend!r}, **{options!r})
 for name, value in wanted.items():
     print(name, compare_values(np.asarray(found[name]), value))
-'''
+"""
+
+
+def write_script(
+    folder: Path, title: str, model: str, body: str, preload: Sequence[Path] = ()
+) -> None:
+    """Write `reproduce.py`, which loads a model as `graph` and continues with a body.
+
+    `preload` are Python files that it runs first.
+    """
+    files = [str(Path(file).resolve()) for file in preload]
+    plain = title.splitlines()[0].replace("\\", "/").replace('"', "'")
+    head = HEAD.format(title=plain, model=model, preload=files)
+    (folder / "reproduce.py").write_text(head + body, encoding="utf-8")
 
 
 def save_reproduction(error: OpError, folder: Path, backend: Backend) -> list[str]:
@@ -58,12 +79,8 @@ def save_reproduction(error: OpError, folder: Path, backend: Backend) -> list[st
     }
     for name, each in arrays.items():
         np.savez(folder / f"{name}.npz", **each)
-    script = SCRIPT.format(
-        title=str(error).splitlines()[0],
-        backend=backend.name,
-        options=dict(backend.options),
-    )
-    (folder / "reproduce.py").write_text(script, encoding="utf-8")
+    body = OP_ALONE.format(backend=backend.name, options=dict(backend.options))
+    write_script(folder, str(error), "op.amanda", body)
     return ["op.amanda", *(f"{name}.npz" for name in arrays), "reproduce.py"]
 
 
