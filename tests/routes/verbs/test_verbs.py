@@ -277,6 +277,11 @@ ENDINGS = {
     },
     "plugin new": {"amanda plugin new lark --kind strange": 2},
     "plugins": {"amanda plugins": 0},
+    "reduce": {
+        "amanda reduce missing.onnx --to std": 1,
+        "amanda reduce digits.onnx --to std": 1,
+        "amanda reduce digits.onnx": 2,
+    },
     "rules": {
         "amanda rules onnx-std --op Nothing": 1,
         "amanda rules onnx-std --show nothing:1": 2,
