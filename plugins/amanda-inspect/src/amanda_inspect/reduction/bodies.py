@@ -24,11 +24,11 @@ def open_bodies(search: Search) -> bool:
     return any(
         search.accept(candidate, what)
         for op in ops_of(search.model.graph)
-        for candidate, what in _opened(search, op)
+        for candidate, what in _candidates(search, op)
     )
 
 
-def _opened(search: Search, op: Op) -> Iterator[tuple[Model | None, str]]:
+def _candidates(search: Search, op: Op) -> Iterator[tuple[Model | None, str]]:
     if op.is_graph:
         yield _inline_graph(search.model, op), f"the ops of {op.label}"
         return
