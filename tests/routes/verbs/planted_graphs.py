@@ -20,7 +20,7 @@ def random_graph(random: Random, depth: int = 2) -> Graph:
     """A graph of onnx@18 with branches and loops, nested up to a depth."""
     graph = Graph("amanda/onnx/18", name="random")
     values = [graph.parameter(amanda.parse_type(TYPE), name=name) for name in "xy"]
-    inner = _nest(graph, values, random, depth)  # in every graph
+    inner = _nest(graph, values, random, depth) if depth else values[0]
     graph.result(_compute(graph, values, [inner], random, depth), "result")
     return graph
 

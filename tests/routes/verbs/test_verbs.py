@@ -67,7 +67,7 @@ def _close(node: Any, is_part: bool = False) -> None:
                 _close(value)
 
 
-def _opened(schema: Any) -> Any:
+def _open_definitions(schema: Any) -> Any:
     """Definitions that other schemas add to stay open where they are referred to."""
     made = strict(schema)
     for name in ("head", "op_row"):
@@ -76,7 +76,8 @@ def _opened(schema: Any) -> Any:
 
 
 REGISTRY: Registry[Any] = Registry().with_resources(
-    (name, Resource.from_contents(_opened(schema))) for name, schema in SCHEMAS.items()
+    (name, Resource.from_contents(_open_definitions(schema)))
+    for name, schema in SCHEMAS.items()
 )
 
 
@@ -189,7 +190,7 @@ FORMS = [
 ]
 
 
-def spoken(command: str) -> str:
+def verb_of(command: str) -> str:
     """The verb of a command line."""
     words = command.split()[1:]
     return max(name for name in VERBS if words[: len(name.split())] == name.split())
@@ -200,7 +201,7 @@ def test_other_answers_follow_their_schema(command: str, folder: Path) -> None:
     write_models(folder)
     ended = call(f"{command} --json")
     assert ended.code in (0, 1, 5), ended
-    assert faults(json.loads(ended.out), schema_of(spoken(command))) == []
+    assert faults(json.loads(ended.out), schema_of(verb_of(command))) == []
 
 
 def test_backends_that_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +324,7 @@ def test_exit_codes(command: str, code: int, folder: Path) -> None:
     assert ended.code == code, ended
     answer = json.loads(ended.out)
     assert answer["exit_code"] == code
-    schema = "error.json" if "error" in answer else schema_of(spoken(command))
+    schema = "error.json" if "error" in answer else schema_of(verb_of(command))
     assert faults(answer, schema) == []
     assert bool(ended.err) is ("error" in answer)
 

@@ -88,7 +88,7 @@ def _plan_to_backend(
     def step(given: Graph, step: RouteStep, keep_foreign: bool) -> Conversion:
         return run(stable_on_host(given, host), step, keep_foreign)
 
-    def find_refused_ops(made: Graph, has_gaps: bool) -> list[Refusal]:
+    def lower(made: Graph, has_gaps: bool) -> tuple[Graph, list[Refusal]]:
         own = (None, CORE, made.namespace)
 
         def takes(op: Op) -> object:
@@ -96,9 +96,9 @@ def _plan_to_backend(
             return is_gap or backend.takes(op)
 
         with use_host(host):
-            return lower_on_host(stable_on_host(made, host), takes, host).problems
+            return lower_on_host(stable_on_host(made, host), takes, host)
 
-    return Plan(route, graph, step, find_refused_ops)
+    return Plan(route, graph, step, lower)
 
 
 def is_backend(name: str, host: Host, prefer_backend: bool = False) -> bool:

@@ -18,9 +18,12 @@ from amanda.backend._dim_names import (
 from amanda.backend._executable_cache import ExecutableCache, cache_key
 from amanda.backend._explicit_state import fill_state
 from amanda.backend._fallback import (
+    Crossing,
+    OpRange,
     PlacementReport,
     SplitBackend,
     SplitExecutable,
+    plan_pieces,
     split_graph,
     unsupported_ops_error,
 )
@@ -38,12 +41,15 @@ from amanda.backend._implementations import (
     input_dtypes,
 )
 from amanda.backend._lowering import Lowered, lower_for_backend, stable_form
+from amanda.backend._memory import MemoryEstimate, estimate_memory, type_bytes
 from amanda.backend._partition import Piece, extract_graph, partition
 from amanda.backend._protocols import (
     Backend,
+    DynamicSize,
     Executable,
     FeedSlot,
     Key,
+    PrecisionChange,
     consumes,
     refusals,
 )
@@ -60,6 +66,14 @@ __all__ = [
     "Backend",
     "Cell",
     "Compiled",
+    "Crossing",
+    "DynamicSize",
+    "MemoryEstimate",
+    "OpRange",
+    "PrecisionChange",
+    "estimate_memory",
+    "plan_pieces",
+    "type_bytes",
     "Executable",
     "ValueLookup",
     "ExecutableCache",

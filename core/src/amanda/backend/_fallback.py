@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amanda.backend._compiled import Compiled
 from amanda.backend._guarded import GuardedBackend
+from amanda.backend._memory import type_bytes
 from amanda.backend._partition import Piece, partition
 from amanda.backend._protocols import Key, consumes, refusals
 from amanda.errors import BackendError, UsageError
@@ -19,13 +20,16 @@ from amanda.errors import BackendError, UsageError
 if TYPE_CHECKING:
     from amanda.graph import Graph, Op, OutputPort
     from amanda.mapping import Refusal
+    from amanda.types import Dim
 
 __all__ = [
+    "Crossing",
     "Transfer",
     "SplitBackend",
     "PlacementReport",
     "SplitExecutable",
     "OpRange",
+    "plan_pieces",
     "split_graph",
     "unsupported_ops_error",
 ]
@@ -52,6 +56,16 @@ class Transfer(NamedTuple):
     read_by: str
     bytes: int
     """Number of bytes copied so far."""
+
+
+class Crossing(NamedTuple):
+    """A value that each call would copy from one backend to another."""
+
+    value: str
+    made_by: str
+    read_by: str
+    bytes: Dim | None
+    """As a formula where dims are symbolic; None where the type is unknown."""
 
 
 class PlacementReport(NamedTuple):
@@ -104,19 +118,10 @@ def unsupported_ops_error(
 
 def split_graph(graph: Graph, parties: Mapping[str, SplitBackend]) -> SplitExecutable:
     """Cut a graph into pieces, each op on the first backend that supports it."""
-    if not parties:
-        raise UsageError("no backend is given for the ops of the graph")
-    first, *others = parties.values()
-    for other in others:
-        if not consumes(graph.namespace or "", other.backend.namespace):
-            raise UsageError(
-                f"{other.what} cannot run what {first.what} does not take",
-                expected=f"one that consumes {graph.namespace}",
-                got=other.backend.namespace,
-            )
+    _expect_one_namespace(graph, parties)
     chosen, reasons = _assign_ops(graph, parties)
     parts = []
-    for piece in partition(graph, chosen.__getitem__, copied=lambda op: op.is_constant):
+    for piece in _cut(graph, chosen):
         name = str(piece.who)
         backend, device, options = parties[name]
         made = backend.compile(piece.graph, device, options)
@@ -127,8 +132,61 @@ def split_graph(graph: Graph, parties: Mapping[str, SplitBackend]) -> SplitExecu
     return SplitExecutable(graph, parts, reasons)
 
 
+def plan_pieces(
+    graph: Graph,
+    parties: Mapping[str, SplitBackend],
+    leaves_out: Callable[[Op], bool] | None = None,
+) -> tuple[list[OpRange], list[Crossing]]:
+    """The pieces that `split_graph` would make, and the values that cross; nothing is
+    compiled. No backend is asked about ops that `leaves_out` holds for."""
+    _expect_one_namespace(graph, parties)
+    chosen, reasons = _assign_ops(graph, parties, leaves_out)
+    pieces = _cut(graph, chosen)
+    makers = {port: piece.who for piece in pieces for port in piece.gives}
+    crossings = {
+        (port, piece.who): Crossing(
+            port.name or str(port),
+            str(makers[port]),
+            str(piece.who),
+            type_bytes(port.type),
+        )
+        for piece in pieces
+        for port in piece.reads
+        if makers.get(port, piece.who) != piece.who
+    }
+    return [_op_range(piece, reasons) for piece in pieces], list(crossings.values())
+
+
+def _expect_one_namespace(graph: Graph, parties: Mapping[str, SplitBackend]) -> None:
+    if not parties:
+        raise UsageError("no backend is given for the ops of the graph")
+    first, *others = parties.values()
+    for other in others:
+        if not consumes(graph.namespace or "", other.backend.namespace):
+            raise UsageError(
+                f"{other.what} cannot run what {first.what} does not take",
+                expected=f"one that consumes {graph.namespace}",
+                got=other.backend.namespace,
+            )
+
+
+def _cut(graph: Graph, chosen: Mapping[Op, str]) -> list[Piece]:
+    return partition(graph, chosen.__getitem__, copied=lambda op: op.is_constant)
+
+
+def _op_range(piece: Piece, reasons: Mapping[Op, str]) -> OpRange:
+    return OpRange(
+        str(piece.who),
+        tuple(op.label for op in piece.ops if not op.is_constant),
+        tuple(reasons[op] for op in piece.ops if op in reasons),
+        tuple(_source_names(piece.ops)),
+    )
+
+
 def _assign_ops(
-    graph: Graph, parties: Mapping[str, SplitBackend]
+    graph: Graph,
+    parties: Mapping[str, SplitBackend],
+    leaves_out: Callable[[Op], bool] | None = None,
 ) -> tuple[dict[Op, str], dict[Op, str]]:
     """The backend of each op, and why preferred ones do not support it."""
     chosen: dict[Op, str] = {}
@@ -137,7 +195,9 @@ def _assign_ops(
     for op in graph:
         told: list[str] = []
         for name, party in parties.items():
-            refused = [] if op.is_constant else _refusals_of(op, party.backend.takes)
+            is_left_out = leaves_out is not None and leaves_out(op)
+            is_taken = op.is_constant or is_left_out
+            refused = [] if is_taken else _refusals_of(op, party.backend.takes)
             if not refused:
                 chosen[op] = name
                 break
@@ -195,15 +255,7 @@ class SplitExecutable:
             None if v is None else places[v] if v in places else _constant(v)
             for v in graph.results
         ]
-        self._pieces = tuple(
-            OpRange(
-                str(piece.who),
-                tuple(op.label for op in piece.ops if not op.is_constant),
-                tuple(reasons[op] for op in piece.ops if op in reasons),
-                tuple(_source_names(piece.ops)),
-            )
-            for piece, _ in parts
-        )
+        self._pieces = tuple(_op_range(piece, reasons) for piece, _ in parts)
         self._lock = Lock()
         states = [s for _, c in parts if (s := c.executable_attribute("state"))]
         self.state = states[0] if states else None

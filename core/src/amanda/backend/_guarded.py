@@ -16,7 +16,12 @@ from amanda.errors import (
 
 if TYPE_CHECKING:
     from amanda.backend._implementations import Implementation
-    from amanda.backend._protocols import Backend, Executable
+    from amanda.backend._protocols import (
+        Backend,
+        DynamicSize,
+        Executable,
+        PrecisionChange,
+    )
     from amanda.dictionary import OpDef, Span
     from amanda.graph import Graph, Op
 
@@ -74,6 +79,18 @@ class GuardedBackend:
         with self.calling("asked what it takes"):
             answer: object = self.backend.takes(op)
         return answer if isinstance(answer, str) else answer is True
+
+    def dynamic_sizes(self, graph: Graph) -> list[DynamicSize] | None:
+        """The sizes that are not known when a graph is compiled, if it lists them."""
+        with self.calling("listing dynamic sizes"):
+            list_them = getattr(self.backend, "dynamic_sizes", None)
+            return None if list_them is None else list(list_them(graph))
+
+    def precision_changes(self, graph: Graph) -> list[PrecisionChange]:
+        """The dtypes in which it does not compute, where it lists them."""
+        with self.calling("listing changes of precision"):
+            list_them = getattr(self.backend, "precision_changes", None)
+            return [] if list_them is None else list(list_them(graph))
 
     def prepare(self, graph: Graph) -> Graph:
         """A graph in the backend's namespace as it can be compiled."""

@@ -60,7 +60,9 @@ class Backend(Protocol):
     attribute `compiles_seed` that is true, the seed of random numbers is an option.
     One named `prepare(graph)` returns a graph that is in the namespace of the backend
     already as it can be compiled: itself, or a copy with the inputs and results that
-    its ops stand for.
+    its ops stand for. One named `dynamic_sizes(graph)` returns a `DynamicSize` for each
+    size that is not known when a graph is compiled, and `precision_changes(graph)` a
+    `PrecisionChange` for each dtype in which it does not compute, for `amanda check`.
     """
 
     name: str
@@ -78,6 +80,26 @@ class Backend(Protocol):
         self, graph: Graph, device: str | None, options: Mapping[str, Any]
     ) -> Executable:
         """Compile a graph, without changing it."""
+
+
+class DynamicSize(NamedTuple):
+    """A size that a backend does not know when it compiles a graph."""
+
+    what: str
+    """A symbolic dim, or a value or op that decides a shape."""
+    kind: Literal["dim", "value", "result"]
+    """A dim of inputs, the value of a shape argument, or a size that data decides."""
+    treatment: str
+    """What the backend does: `one program for each size`."""
+
+
+class PrecisionChange(NamedTuple):
+    """A dtype in which a backend does not compute, though values have it."""
+
+    dtype: str
+    computed_in: str
+    where: str
+    """The ops that it is about."""
 
 
 class FeedSlot(NamedTuple):

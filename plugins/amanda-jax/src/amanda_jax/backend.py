@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from amanda.backend import Implementation
+from amanda.backend import DynamicSize, Implementation
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import MapType, TensorType, Type
@@ -51,6 +51,12 @@ class JaxBackend:
             (*op.inputs, *op.outputs)
         )
         return reason or why_no_kernel(operation_of(op), KERNELS) or True
+
+    def dynamic_sizes(self, graph: Graph) -> Iterator[DynamicSize]:
+        """Dims, values and results whose sizes are known only when it runs."""
+        from amanda_jax.shapes.dynamic_sizes import find_dynamic_sizes
+
+        return find_dynamic_sizes(graph)
 
     def implementations(self, definition: OpDef) -> Iterator[Implementation]:
         """The kernels of an op by dtype, or its definition."""

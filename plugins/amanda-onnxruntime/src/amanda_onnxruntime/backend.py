@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from amanda.backend import Implementation
+from amanda.backend import DynamicSize, Implementation
 from amanda.errors import BackendError, FormatError
 from amanda.graph import Graph, Op
 from amanda_onnxruntime.onnx_format import onnx_format
@@ -39,6 +39,11 @@ class Backend:
     def devices(self) -> Sequence[str]:
         """The execution providers by their short names, the preferred one first."""
         return list(_providers())
+
+    def dynamic_sizes(self, graph: Graph) -> Sequence[DynamicSize]:
+        """None: a session serves feeds of all sizes."""
+        del graph
+        return ()
 
     def takes(self, op: Op) -> Literal[True] | str:
         """True, or why the op is not supported."""

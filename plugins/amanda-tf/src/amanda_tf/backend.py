@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from amanda.backend import DynamicSize
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op
 from amanda.types import DType
@@ -54,6 +55,11 @@ class Backend:
         names = [d.name.split("device:")[-1].lower() for d in found]
         short = ["cpu" if name == "cpu:0" else name for name in names]
         return sorted(short, key=lambda name: not name.startswith("gpu"))
+
+    def dynamic_sizes(self, graph: Graph) -> Sequence[DynamicSize]:
+        """None: a graph of TensorFlow serves feeds of all sizes."""
+        del graph
+        return ()
 
     def prepare(self, graph: Graph) -> Graph:
         """With inputs in place of placeholder ops, and results: what no op uses."""

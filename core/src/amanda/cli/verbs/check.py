@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.model import load_option, open_model
+from amanda.cli.inputs.backend_options import fallback_option
+from amanda.cli.inputs.model import (
+    dim_option,
+    load_option,
+    open_model,
+    set_given_dims,
+)
 from amanda.cli.inputs.passes import passes_options, plan_with_passes
 from amanda.cli.output.answer import Answer, Table
+from amanda.cli.output.readiness import gap_data, readiness_sections
+from amanda.cli.output.sections import Section, html_page, section_lines
 from amanda.cli.output.terminal import show_progress
 from amanda.cli.rule_mappings import use_rule_files
 from amanda.errors import UsageError
 
 if TYPE_CHECKING:
+    from amanda.api.readiness import Readiness
+    from amanda.graph import Graph
     from amanda.mapping import Gap, Plan, Report, RouteStep
 
 __all__ = [
@@ -44,8 +55,13 @@ __all__ = [
 )
 @click.option("--format", "form", help="The format of the file; default: detected.")
 @load_option
+@dim_option
+@fallback_option
 @click.option("--rules", "files", multiple=True, help="A rule file, tried first.")
 @passes_options
+@click.option(
+    "--html", "page", metavar="FILE", help="Also write the report as a page of HTML."
+)
 @click.option("--full", is_flag=True, help="Also print a stub of a rule for each gap.")
 def command(
     file: str,
@@ -53,20 +69,27 @@ def command(
     target: str | None,
     namespace: str | None,
     form: str | None,
+    dims: tuple[str, ...],
+    fallback: tuple[str, ...],
     files: tuple[str, ...],
     passes: str | None,
     no_passes: bool,
+    page: str | None,
     full: bool,
 ) -> Answer:
     """Check whether FILE can be converted to a framework or run on a backend.
 
-    --for prefers a backend where a framework has the same name, as jax does. All ops
-    that cannot are listed, with the reason. Nothing is written. Exit code 1 means that
-    there are such ops.
+    --for prefers a backend where a framework has the same name, as jax does. Everything
+    in the way is listed at once, bodies included: missing files, ops without a mapping
+    or that the backend does not take, with the reason. So is what changes on the way
+    (sizes, element types, losses), what the dictionary of the model finds, and memory.
+    Nothing is converted on disk. Exit code 1 means that something is in the way.
 
     Examples:
         amanda check digits.onnx --for jax
         amanda check digits.onnx --to tensorflow
+        amanda check digits.onnx --to jax  # exit code 1: sizes are open
+        amanda check digits.onnx --to jax --dim batch=1 --html report.html
     """
     from amanda.api.conversion import is_backend
     from amanda.host import default_host
@@ -78,39 +101,78 @@ def command(
             expected="one of --for BACKEND, --for NAMESPACE, --to NAMESPACE",
             got="both --for and --to" if goal else "neither --for nor --to",
         )
-    graph, form = open_model(file, form)
     on_backend = is_backend(goal, default_host(), bool(target))
+    if fallback and not on_backend:
+        raise UsageError(
+            "--fallback is for a model that runs on a backend",
+            expected="--for BACKEND",
+            got=goal,
+        )
+    graph, form = open_model(file, form)
+    set_given_dims(graph, dims)
     with show_progress(f"checking {file}"), use_rule_files(files):
-        found, _ = plan_with_passes(graph, goal, passes, no_passes, on_backend)
-        is_clear = found.is_clear  # runs the conversion, with these rules
+        plan, _ = plan_with_passes(graph, goal, passes, no_passes, on_backend)
+        found = _check(graph, plan, goal if on_backend else None, fallback)
+    sections = readiness_sections(found)
     data = {
         "file": file,
         "format": form,
         "for": goal,
         "is_backend": on_backend,
-        "route": route_data(found.steps),
+        "is_clear": found.is_clear,
+        "route": route_data(plan.steps),
         "steps": [report_data(report) for report in found.reports],
-        "gaps": [gap_data(gap) for gap in found.gaps],
         "refused": list(map(str, found.refusals)),
-        "refusals": [refusal._asdict() for refusal in found.refusals],
+        **{section.key: list(section.rows) for section in sections},
     }
     name = f"the backend {goal}" if on_backend else goal
-    text = _report_lines(file, name, found, full=full)
-    return Answer(data, text, exit_code=int(not is_clear))
+    verdict = f"{file} can{'' if found.is_clear else 'not'} go to {name}"
+    if page is not None:
+        _write_page(page, f"amanda check {file}", verdict, found)
+    text = _report_lines(name, verdict, found, full=full)
+    return Answer(data, text, exit_code=int(not found.is_clear))
+
+
+def _check(
+    graph: Graph, plan: Plan, backend: str | None, fallback: Sequence[str]
+) -> Readiness:
+    from amanda.api.compilation import load_backend
+    from amanda.api.readiness import check_readiness
+    from amanda.host import default_host
+
+    host = default_host()
+    if backend is None:
+        return check_readiness(graph, plan, host)
+    loaded = load_backend(host, host.find("backends", backend.partition(":")[0]))
+    return check_readiness(graph, plan, host, loaded, fallback)
+
+
+def _write_page(path: str, title: str, verdict: str, found: Readiness) -> None:
+    from amanda.files.atomic import replace_file
+
+    route = [{"from": s.source, "to": s.target, "by": s.mapping}
+             for s in found.plan.steps]  # fmt: skip
+    parts = [Section("route", "route", route), *readiness_sections(found)]
+    with replace_file(Path(path)) as file:
+        file.write(html_page(title, verdict, found.is_clear, parts).encode())
 
 
 def _report_lines(
-    file: str, goal: str, found: Plan, *, full: bool
+    goal: str, verdict: str, found: Readiness, *, full: bool
 ) -> Iterator[str | Table]:
-    yield f"route: {found}"
+    yield f"route: {found.plan}"
     yield from map(str, found.reports)
-    yield from gap_lines(found.gaps, full=full)
+    yield from gap_lines(tuple(found.gaps), full=full)
     if found.refusals:
         yield f"\n{goal} does not take:"
         yield from (f"  {why}" for why in found.refusals)
-    yield from loss_lines(found.reports)
-    if found.is_clear:
-        yield f"{file} can go to {goal}"
+    yield from loss_lines(tuple(found.reports))
+    for section in readiness_sections(found):
+        if section.key not in ("errors", "gaps", "refusals", "losses"):
+            yield from section_lines(section)
+    if found.error is not None:
+        yield f"\n{found.error}"
+    yield f"\n{verdict}"
 
 
 def gap_lines(gaps: tuple[Gap, ...], *, full: bool) -> Iterator[str | Table]:
@@ -166,14 +228,4 @@ def report_data(report: Report) -> dict[str, object]:
         "losses": list(report.losses),
         "changed_ports": [str(port) for port in report.changed_ports],
         "state_ports": [str(port) for port in report.state_ports],
-    }
-
-
-def gap_data(gap: Gap) -> dict[str, object]:
-    return {
-        "op": gap.op,
-        "where": gap.where,
-        "why": list(gap.why),
-        "nearest": gap.nearest,
-        "stub": gap.stub,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from amanda.graph import Graph
     from amanda.mapping.lowering import Refusal
 
-__all__ = ["Plan", "run_mapper", "expect_no_gaps"]
+__all__ = ["Plan", "gaps_of", "run_mapper", "expect_no_gaps"]
 
 
 class Plan:
     """The route of a conversion. `reports` and `gaps` run it, on first use.
 
     Finding the route imports no mapping; running it does, and converts the graph as far
-    as possible. `refused` returns what the backend does not support, of a graph in
-    which gaps are foreign ops; these are not asked about where there are gaps.
+    as possible. `lower` returns a graph with the ops that the backend supports, and
+    what it does not support, of a graph in which gaps are foreign ops; these are not
+    asked about where there are gaps.
     """
 
     def __init__(
@@ -30,12 +31,14 @@ class Plan:
         route: Route,
         graph: Graph,
         step: Callable[[Graph, RouteStep, bool], Conversion],
-        refused: Callable[[Graph, bool], list[Refusal]] | None = None,
+        lower: Callable[[Graph, bool], tuple[Graph, list[Refusal]]] | None = None,
     ) -> None:
         self.route = route
         self._graph = graph
         self._step = step
-        self._refused = refused
+        self._lower = lower
+        self.finished_reports: tuple[Report, ...] = ()
+        """The reports of the steps that did not raise an error, once they ran."""
 
     @property
     def source(self) -> str:
@@ -53,14 +56,13 @@ class Plan:
     def _run(self) -> tuple[Graph, Graph, tuple[Report, ...]]:
         """The graphs before the last step and after it, and the report of each step."""
         before = graph = self._graph
-        reports = []
         for step in self.steps:
             before, done = graph, self._step(graph, step, False)
             if done.report.gaps and step is not self.steps[-1]:
                 done = Conversion(self._step(graph, step, True).graph, done.report)
             graph = done.graph
-            reports.append(done.report)
-        return before, graph, tuple(reports)
+            self.finished_reports += (done.report,)
+        return before, graph, self.finished_reports
 
     @property
     def reports(self) -> tuple[Report, ...]:
@@ -83,17 +85,22 @@ class Plan:
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """Every op that some step cannot map, once each."""
-        first, *later = self.reports or (Report("", ""),)
-        return first.gaps + tuple(
-            gap for report in later for gap in report.gaps if not gap.foreign
-        )
+        return gaps_of(self.reports)
 
     @cached_property
+    def _lowered_result(self) -> tuple[Graph, list[Refusal]]:
+        made = self.result_with_gaps
+        return (made, []) if self._lower is None else self._lower(made, bool(self.gaps))
+
+    @property
+    def lowered_graph(self) -> Graph:
+        """The graph with gaps, as the backend would compile it."""
+        return self._lowered_result[0]
+
+    @property
     def refusals(self) -> tuple[Refusal, ...]:
         """What the backend does not support beside the gaps, for a plan to one."""
-        if self._refused is None:
-            return ()
-        return tuple(self._refused(self.result_with_gaps, bool(self.gaps)))
+        return tuple(self._lowered_result[1])
 
     @property
     def is_clear(self) -> bool:
@@ -102,6 +109,14 @@ class Plan:
 
     def __str__(self) -> str:
         return str(self.route)
+
+
+def gaps_of(reports: Sequence[Report]) -> tuple[Gap, ...]:
+    """Every op that some step could not map, once each."""
+    first, *later = reports or (Report("", ""),)
+    return first.gaps + tuple(
+        gap for report in later for gap in report.gaps if not gap.foreign
+    )
 
 
 def run_mapper(
@@ -129,6 +144,10 @@ def run_mapper(
         if not report.gaps:
             raise
         made = mapper.apply(graph, to, keep_foreign=True, gap_met=gap_met)
+    if not report.gaps:
+        report.carried = sum(op.is_constant for op in graph.walk())
+        count = sum(1 for _ in graph.walk()) - report.carried
+        report.rules[type(mapper).__name__] += count
     return Conversion._make((made, report))  # the caller checks what was returned
 
 

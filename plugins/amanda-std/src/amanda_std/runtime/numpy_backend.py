@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from amanda.backend import Implementation, implementation_lines
+from amanda.backend import (
+    DynamicSize,
+    Implementation,
+    PrecisionChange,
+    implementation_lines,
+)
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op
+from amanda.types import TensorType
 from amanda_std.engine.links import NAMESPACE
 
 if TYPE_CHECKING:
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     from amanda_std.runtime.step_runner import StepRunner
 
 _NUMPY_FLOATS = ("float32", "float64")
+_SMALL = 16  # bits of floats that kernels widen
 _OPTIONS = ("callbacks", "observe", "state")
 _STATE = frozenset({"holds", "reads", "writes"})
 
@@ -41,6 +49,25 @@ class NumpyBackend:
         from amanda_std.hub.op_access import why_invalid
 
         return why_invalid(op) or True
+
+    def dynamic_sizes(self, graph: Graph) -> Sequence[DynamicSize]:
+        """None: it computes op by op, with sizes as they come."""
+        del graph
+        return ()
+
+    def precision_changes(self, graph: Graph) -> Iterator[PrecisionChange]:
+        """Floats of 16 bits and less, which kernels compute in float32."""
+        counts = Counter(
+            str(kind.dtype)
+            for op in graph.walk()
+            if not op.is_constant
+            for kind in {port.type for port in op.outputs}
+            if isinstance(kind, TensorType)
+            and kind.dtype.kind == "float"
+            and 0 < kind.dtype.bits <= _SMALL
+        )
+        for dtype, count in counts.items():
+            yield PrecisionChange(dtype, "float32, rounded once", f"{count} ops")
 
     def implementations(self, definition: OpDef) -> Iterator[Implementation]:
         """The kernels of an op by dtype, or its definition."""
