@@ -258,6 +258,12 @@ ENDINGS = {
         "amanda diff digits.onnx missing.onnx": 1,
     },
     "doctor": {"amanda doctor": 0},
+    "edit": {
+        "amanda edit missing.onnx out.onnx": 1,
+        "amanda edit digits.onnx out.onnx --replace-op /4/Relu=Rleu": 1,
+        "amanda edit digits.onnx out.onnx --remove nothing": 2,
+        "amanda edit digits.onnx out.unknown": 3,
+    },
     "info": {
         "amanda info missing.onnx": 1,
         "amanda info": 2,

@@ -1,0 +1,99 @@
+"""Checks of an edited model: dictionary, types, what it could be mapped to before."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import amanda
+from amanda.errors import AmandaError, GraphError
+from amanda.graph import Graph, OutputPort
+from amanda.mapping import Gap
+from amanda_inspect.editing.rewriting import dictionary_of
+from amanda_std.backends import infer
+
+__all__ = ["EditError", "check_edit", "infer_types"]
+
+HUB: Final = "amanda/std/1"
+
+
+class EditError(GraphError):
+    """An edit after which the model is not valid."""
+
+
+def infer_types(graph: Graph) -> list[Gap]:
+    """Infer the types of all values of a root graph, as the hub does.
+
+    Returns the ops that the hub does not have; where there are some, the types of
+    values are left as they are.
+    """
+    memo: dict[Any, Any] = {}
+    copy = graph.clone(memo=memo)
+    values = [port for op in graph if not op.is_constant for port in op.outputs]
+    for port in values:
+        memo[port].type = None
+    for name in list(copy.entries):
+        copy.remove_entry(name)
+    while copy.outputs:
+        copy.remove_result(0)
+    for i, port in enumerate(values):
+        copy.result(memo[port], f"value {i}")
+    plan = amanda.plan(copy, HUB)
+    if plan.gaps:
+        return list(plan.gaps)
+    hub = plan.result if plan.steps else copy
+    infer(hub)
+    for port, value in zip(values, hub.results, strict=True):
+        if value is not None and value.type is not None:
+            port.type = value.type
+    return []
+
+
+def check_edit(before: Graph, after: Graph) -> None:
+    """Raise EditError where an edited model has faults that it had not before.
+
+    It is checked against its dictionary, and its types are inferred.
+    """
+    faults = after.check()
+    old = {_plain(text) for text in _dictionary_faults(before)}
+    faults += [text for text in _dictionary_faults(after) if _plain(text) not in old]
+    if not faults:
+        faults = _type_faults(before, after)
+    if faults:
+        raise EditError(
+            "the edited model is not valid", who=after.label,
+            hint="edit it in another way; --no-check writes it as it is",
+            problems=faults,
+        )  # fmt: skip
+
+
+def _dictionary_faults(graph: Graph) -> list[str]:
+    dictionary = dictionary_of(graph)
+    return [] if dictionary is None else [str(p) for p in dictionary.validate(graph)]
+
+
+def _plain(text: str) -> str:
+    """A fault without positions, which edits change."""
+    import re
+
+    return re.sub(r"#\d+", "#", text)
+
+
+def _type_faults(before: Graph, after: Graph) -> list[str]:
+    try:
+        gaps = infer_types(after)
+    except AmandaError as error:
+        return [str(error)]
+    if not gaps:
+        return _rank_faults(after)
+    known = {(gap.op, gap.why) for gap in infer_types(before.clone())}
+    return [
+        str(gap)
+        for gap in gaps
+        if gap.why and not gap.foreign and (gap.op, gap.why) not in known
+    ]
+
+
+def _rank_faults(graph: Graph) -> list[str]:
+    """Results without a type, which a model of a file needs."""
+    results: list[OutputPort] = [v for v in graph.results if v is not None]
+    return [f"the type of result {v} is not known" for v in results if v.type is None]
