@@ -54,8 +54,12 @@ def check_edit(before: Graph, after: Graph) -> None:
     It is checked against its dictionary, and its types are inferred.
     """
     faults = after.check()
-    old = {_plain(text) for text in _dictionary_faults(before)}
-    faults += [text for text in _dictionary_faults(after) if _plain(text) not in old]
+    old = {_without_positions(text) for text in _dictionary_faults(before)}
+    faults += [
+        text
+        for text in _dictionary_faults(after)
+        if _without_positions(text) not in old
+    ]
     if not faults:
         faults = _type_faults(before, after)
     if faults:
@@ -71,7 +75,7 @@ def _dictionary_faults(graph: Graph) -> list[str]:
     return [] if dictionary is None else [str(p) for p in dictionary.validate(graph)]
 
 
-def _plain(text: str) -> str:
+def _without_positions(text: str) -> str:
     """A fault without positions, which edits change."""
     import re
 
