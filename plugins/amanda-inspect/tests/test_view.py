@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import sys
 from base64 import b64encode
 from collections import Counter
 from hashlib import sha256
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -20,6 +24,7 @@ from amanda.cli import run_command_line
 from amanda.errors import FormatError
 from amanda.graph import Graph, ScopeTable
 from amanda_inspect import Overlay, diff, read_overlay, view
+from amanda_inspect.viewer.layers import Box, place_boxes
 from amanda_inspect.viewer.levels import find_repeats
 from amanda_inspect.viewer.nodes import Kind, Node, build_tree, walk
 from amanda_inspect.viewer.targets import gap_overlay, placement_overlay
@@ -333,8 +338,8 @@ def test_verb(
     size = (tmp_path / "model.amanda.html").stat().st_size
     assert answer == {
         "schema": 1, "verb": "view", "exit_code": 0, "file": "model.amanda",
-        "format": "amanda", "namespace": "amanda/onnx/18", "page": "model.amanda.html",
-        "bytes": size, "nodes": 6,
+        "format": "amanda", "namespace": "amanda/onnx/18", "nodes": 6,
+        "written": [{"kind": "page", "path": "model.amanda.html", "bytes": size}],
         "overlays": [{"name": "gaps for amanda/std/1", "placed": 0, "unplaced": 0}],
     }  # fmt: skip
     assert run_command_line(["view", "model.amanda", "--fallback", "numpy"]) == 2
@@ -354,3 +359,99 @@ def test_verb_against_another_model(
     assert capsys.readouterr().out.endswith("\n  difference: 1 ops\n")
     (placed,) = embedded(page.read_text())["overlays"]
     assert list(placed["values"].values()) == ["added"]
+
+
+def test_a_scope_of_one_op_and_its_weights_is_no_group() -> None:
+    graph = Graph("amanda/onnx/18", name="g")
+    x = graph.parameter("float32[1, 4]", "x")
+    w = graph.constant(np.ones((4, 4), "float32"), name="net/fc/w")
+    value = graph.add("MatMul", [x, w.output], name="net/fc/product").output
+    graph.result(graph.add("Relu", [value], name="net/relu").output, "y")
+    tree = build_tree(graph)
+    assert outline(tree) == {"g": ["x", {"net": ["w", "fc/product", "relu"]}, "y"]}
+
+
+def test_pictures(tmp_path: Path) -> None:
+    """Each visible op is a box, each edge a curve; deeper groups are closed."""
+    graph = chain(["a/one", "a/two", HOSTILE, "b/one", "b/two"])
+    page = view(graph)
+    for depth, nodes, edges in ((1, 5, 4), (2, 7, 6), (None, 7, 6)):
+        root = ET.fromstring(page.svg(depth))
+        space = "{http://www.w3.org/2000/svg}"
+        groups = root.findall(f"{space}g")
+        assert sum(g.get("class") in ("n", "p") for g in groups) == nodes
+        assert len(root.findall(f"{space}path")) == edges
+    assert elements(page.svg()).tags["script"] == 0
+
+
+def test_edges_of_pictures_lead_down() -> None:
+    boxes = {i: Box(20, 10) for i in range(6)}
+    edges = [(0, 1), (1, 2), (0, 2), (2, 5), (4, 5), (1, 3)]
+    layers = place_boxes(boxes, [*edges, (3, 1)])
+    assert all(boxes[a].y < boxes[b].y for a, b in edges)
+    assert len(layers.ways[0, 2]) == 1
+    assert boxes[4].y == boxes[2].y
+    rows: dict[float, list[Box]] = {}
+    for box in boxes.values():
+        rows.setdefault(box.y, []).append(box)
+    for row in rows.values():
+        row.sort(key=lambda box: box.x)
+        assert all(b.x - a.x >= 20 for a, b in itertools.pairwise(row))
+        assert all(box.x - 10 >= 0 and box.x + 10 <= layers.width for box in row)
+
+
+def test_model_explorer() -> None:
+    """As its own classes read it: ids are unique, edges lead to nodes of the graph."""
+    graph = chain(["a/one", "a/two", "three"])
+    flag = graph.parameter("bool[]", "flag")
+    body = Graph("amanda/onnx/18", outer=graph)
+    body.result(body.add("Tanh", [graph.parameters[0]], name="inner").output, "z")
+    graph.add("If", [flag], {"n": 1}, name="choice", bodies={"then_branch": body})
+    found = view(graph).model_explorer()
+    assert [g["id"] for g in found["graphs"]] == ["chain/#0", "choice/then_branch/#8"]
+    top, inner = ({n["id"]: n for n in g["nodes"]} for g in found["graphs"])
+    assert len(top) == len(found["graphs"][0]["nodes"])
+    by_name = {node["attrs"][0]["value"]: node for node in top.values()}
+    assert by_name["a/two"]["namespace"] == "a"
+    (edge,) = by_name["a/two"]["incomingEdges"]
+    assert top[edge["sourceNodeId"]]["attrs"][0]["value"] == "a/one"
+    assert by_name["choice"]["subgraphIds"] == ["choice/then_branch/#8"]
+    assert {"key": "n", "value": "1"} in by_name["choice"]["attrs"]
+    assert by_name["a/one"]["outputsMetadata"][0]["attrs"] == [
+        {"key": "tensor_name", "value": "Y"},
+        {"key": "tensor_shape", "value": "float32[2]"},
+    ]
+    assert next(node["incomingEdges"] for node in inner.values()) == []
+
+
+def test_verb_writes_what_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    amanda.save(chain(["s/a", "s/b"]), "model.amanda")
+    options = ["--svg", "m.svg", "--depth", "1", "--model-explorer", "m.json"]
+    assert run_command_line(["view", "model.amanda", *options, "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)["written"]
+    assert [row["kind"] for row in written] == ["svg", "model_explorer"]
+    assert {p.name for p in tmp_path.iterdir()} == {"model.amanda", "m.svg", "m.json"}
+    assert json.loads(Path("m.json").read_text())["label"] == "model.amanda"
+    assert run_command_line(["view", "model.amanda", "--depth", "1"]) == 2
+
+
+def test_netron(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    amanda.save(chain(["a"]), "model.amanda")
+    monkeypatch.setitem(sys.modules, "netron", None)
+    assert run_command_line(["view", "model.amanda", "--netron"]) == 3
+    error = capsys.readouterr().err
+    assert error.startswith("amanda view: Netron is not installed\n")
+    assert "pip install netron" in error
+    calls: list[str] = []
+    netron = ModuleType("netron")
+    netron.start, netron.wait = calls.append, lambda: calls.append("wait")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "netron", netron)
+    assert run_command_line(["view", "model.amanda", "--netron"]) == 0
+    assert calls == ["model.amanda", "wait"]
+    assert not Path("model.amanda.html").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from amanda.graph import Graph, ScopeTable
 from amanda_inspect.common import common_namespace
 from amanda_inspect.difference import GraphDifference, diff
 from amanda_inspect.viewer import GraphPage, read_overlay, view
+from amanda_inspect.viewer.netron import open_in_netron
+from amanda_inspect.viewer.page import write_text
 from amanda_inspect.viewer.targets import gap_overlay, placement_overlay
 
 __all__ = ["command"]
@@ -68,6 +71,21 @@ _file = click.Path(path_type=Path, dir_okay=False)
     metavar="NAME",
     help="With --backend: a backend for the ops that it does not support.",
 )
+@click.option("--svg", type=_file, help="Write a static picture.")
+@click.option(
+    "--depth",
+    type=click.IntRange(1),
+    help="With --svg: levels of groups that are open; default: while it is small.",
+)
+@click.option(
+    "--model-explorer",
+    "explorer",
+    type=_file,
+    help="Write the graph for Google's Model Explorer, as JSON.",
+)
+@click.option(
+    "--netron", is_flag=True, help="Open FILE in Netron, if that is installed."
+)
 @click.option("--format", "form", help="The format of the files; default: detected.")
 @load_option
 def command(
@@ -81,20 +99,29 @@ def command(
     target: str | None,
     backend: str | None,
     fallback: tuple[str, ...],
+    svg: Path | None,
+    depth: int | None,
+    explorer: Path | None,
+    netron: bool,
     form: str | None,
 ) -> Answer:
     """Write a page of the model in FILE that needs no network and no other file.
 
     Groups are scopes of names, modules, bodies and functions; a double click opens
     one. The page has the attributes, types, weights, dictionary entry and origin of
-    each op, and a search. Overlays color the ops.
+    each op, and a search. Overlays color the ops. With --svg, --model-explorer or
+    --netron, a page is written only if --output names it.
 
     Example: amanda view model.onnx --output model.html --overlay profile.json
     """
     if fallback and backend is None:
         raise UsageError("--fallback needs --backend", got=", ".join(fallback))
+    if depth is not None and svg is None:
+        raise UsageError("--depth needs --svg", got=f"--depth {depth}")
     if to is not None and against is not None:
         raise UsageError("--to and --against exclude each other")
+    if netron:
+        open_in_netron(file)
     shown = _open(file, form, to, against)
     with show_progress(f"making the page of {file}"):
         overlays = [read_overlay(path) for path in files]
@@ -110,11 +137,30 @@ def command(
             overlays=overlays,
             difference=shown.difference,
         )
-        path = Path(f"{Path(file).name}.html") if output is None else output
-        page.save(path)
-    if opens:
-        click.launch(str(path))
-    return Answer(_data(file, shown, page, path), _lines(page, path))
+        if output is None and not (svg or explorer or netron):
+            output = Path(f"{Path(file).name}.html")
+        written = _write(page, output, svg, depth, explorer)
+    if opens and output is not None:
+        click.launch(str(output))
+    return Answer(_data(file, shown, page, written), _lines(page, written))
+
+
+def _write(
+    page: GraphPage,
+    output: Path | None,
+    svg: Path | None,
+    depth: int | None,
+    explorer: Path | None,
+) -> dict[str, Path]:
+    """Write the files that are asked for; returns them by kind."""
+    if output is not None:
+        page.save(output)
+    if svg is not None:
+        write_text(svg, page.svg(depth))
+    if explorer is not None:
+        write_text(explorer, json.dumps(page.model_explorer()))
+    files = {"page": output, "svg": svg, "model_explorer": explorer}
+    return {kind: path for kind, path in files.items() if path is not None}
 
 
 @dataclass
@@ -142,14 +188,18 @@ def _open(file: str, form: str | None, to: str | None, against: str | None) -> _
     return shown
 
 
-def _data(file: str, shown: _Shown, page: GraphPage, path: Path) -> dict[str, Any]:
+def _data(
+    file: str, shown: _Shown, page: GraphPage, written: dict[str, Path]
+) -> dict[str, Any]:
     return {
         "file": file,
         "format": shown.form,
         "namespace": shown.graph.namespace,
-        "page": str(path),
-        "bytes": path.stat().st_size,
         "nodes": page.nodes,
+        "written": [
+            {"kind": kind, "path": str(path), "bytes": path.stat().st_size}
+            for kind, path in written.items()
+        ],
         "overlays": [
             {
                 "name": each["name"],
@@ -161,8 +211,9 @@ def _data(file: str, shown: _Shown, page: GraphPage, path: Path) -> dict[str, An
     }
 
 
-def _lines(page: GraphPage, path: Path) -> Iterator[str]:
-    yield f"{path}: {page.nodes:,} nodes, {path.stat().st_size / 1e6:.1f} MB"
+def _lines(page: GraphPage, written: dict[str, Path]) -> Iterator[str]:
+    for path in written.values():
+        yield f"{path}: {page.nodes:,} nodes, {path.stat().st_size / 1e6:.1f} MB"
     for each in page.data["overlays"]:
         line = f"  {each['name']}: {len(each['values'])} ops"
         if each["unplaced"]:

@@ -38,18 +38,19 @@ def fold_scopes(leaves: Iterable[Node], group: MakeGroup) -> list[Node]:
         parent.children.append(leaf)
     scopes = set(groups.values())
     for each in reversed(groups.values()):  # inner groups first
-        children = [_without_single(child, scopes) for child in each.children]
+        children = [c for child in each.children for c in _unwrap(child, scopes)]
         each.children = split_level(children, group)
     return top.children
 
 
-def _without_single(node: Node, scopes: set[Node]) -> Node:
-    """The only child of a group in place of the group, named by both."""
-    if node not in scopes or len(node.children) != 1:
-        return node
-    (child,) = node.children
-    child.label = f"{node.label}/{child.label}"
-    return child
+def _unwrap(node: Node, scopes: set[Node]) -> list[Node]:
+    """What a group has in place of the group, if that is one node and constants."""
+    others = [child for child in node.children if not child.is_constant]
+    if node not in scopes or len(others) > 1 or not node.children:
+        return [node]
+    for child in others or node.children[:1]:
+        child.label = f"{node.label}/{child.label}"
+    return node.children
 
 
 def split_level(nodes: list[Node], group: MakeGroup) -> list[Node]:

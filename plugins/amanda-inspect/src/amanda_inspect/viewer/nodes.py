@@ -55,6 +55,11 @@ class Node:
     """Whether `path` is what a name or the framework says."""
 
     @property
+    def is_constant(self) -> bool:
+        """Whether the page hides it at first."""
+        return self.kind is Kind.CONSTANT
+
+    @property
     def key(self) -> str:
         """What it has in common with nodes of equal structure."""
         subject = self.subject

@@ -27,9 +27,11 @@ from typing import Any, Final
 from amanda.files import replace_file
 from amanda.graph import Graph, ScopeTable
 from amanda_inspect.difference import GraphDifference
+from amanda_inspect.viewer.model_explorer import model_explorer_data
 from amanda_inspect.viewer.nodes import Kind, Node, build_tree
 from amanda_inspect.viewer.overlays import Overlay, place_overlay
 from amanda_inspect.viewer.removed import add_removed_ops, difference_overlay
+from amanda_inspect.viewer.svg import draw_graph
 from amanda_inspect.viewer.tables import PAGE_SCHEMA, Tables
 from amanda_inspect.viewer.weights import MAX_ELEMENTS, Histograms
 
@@ -69,8 +71,15 @@ class GraphPage:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the page to a file, replacing one that is there."""
-        with replace_file(Path(path)) as file:
-            file.write(self.html.encode())
+        write_text(path, self.html)
+
+    def svg(self, depth: int | None = None) -> str:
+        """A static picture: groups open to a depth, or while it stays small."""
+        return draw_graph(self.data, depth)
+
+    def model_explorer(self) -> dict[str, Any]:
+        """The graph collection for Google's Model Explorer, as data for JSON."""
+        return model_explorer_data(self.data)
 
     def _repr_html_(self) -> str:
         """The page in a frame, for notebooks."""
@@ -132,7 +141,9 @@ def view(
 def _facts(graph: Graph, nodes: Sequence[Node]) -> list[tuple[str, str]]:
     """What the panel says of the whole model."""
     counts = Counter(node.kind for node in nodes)
-    imports = ", ".join(f"{name} {number}" for name, number in graph.imports.items())
+    imports = ", ".join(
+        f"{name or 'default'} {number}" for name, number in graph.imports.items()
+    )
     facts = {
         "namespace": graph.namespace or "none",
         "imports": imports,
@@ -141,6 +152,12 @@ def _facts(graph: Graph, nodes: Sequence[Node]) -> list[tuple[str, str]]:
         "functions": f"{counts[Kind.FUNCTION]:,}" if counts[Kind.FUNCTION] else "",
     }
     return [(key, text) for key, text in facts.items() if text]
+
+
+def write_text(path: str | PathLike[str], text: str) -> None:
+    """Write a file, replacing one that is there."""
+    with replace_file(Path(path)) as file:
+        file.write(text.encode())
 
 
 def read_asset(name: str) -> str:

@@ -53,17 +53,18 @@ class Picture {
     const before = anchor === undefined ? null : this.boxes && this.boxes.get(anchor);
     const { boxes, edges, paths } = layoutAll(this.model);
     Object.assign(this, { boxes, edges, paths });
-    const groups = svg("g"), lines = svg("g", { class: "edges" }), nodes = svg("g");
+    const groups = svg("g"), lines = svg("g", { class: "edges" }), nodes = svg("g"), titles = svg("g");
     this.elements = new Map();
     for (const [i, box] of boxes) {
       if (i === 0) continue;
       const element = box.open ? this.drawGroup(i, box) : this.drawNode(i, box);
       this.elements.set(i, element);
       (box.open ? groups : nodes).append(element);
+      if (box.open) titles.append(svg("text", { class: "group-title", x: box.x + 28, y: box.y + 20 }, box.title));
     }
     this.lines = paths.map((path) => this.drawEdge(path));
     lines.append(...this.lines, ...this.drawStubs());
-    this.world.replaceChildren(groups, lines, nodes);
+    this.world.replaceChildren(groups, lines, nodes, titles);
     const after = before && boxes.get(anchor);
     if (after) this.moveBy((before.x - after.x) * this.view.scale, (before.y - after.y) * this.view.scale);
   }
@@ -126,7 +127,6 @@ class Picture {
     const { x, y, width, height } = box;
     element.append(
       svg("rect", { class: "box", x, y, width, height, rx: 9 }),
-      svg("text", { class: "title", x: x + 28, y: y + 20 }, box.title),
       svg("g", { class: "fold" }, svg("rect", { x: x + 4, y: y + 3, width: 24, height: 25 }),
         svg("path", { d: `M${x + 12},${y + 15.5}h9` })));
     return element;

@@ -243,14 +243,25 @@ function readLayout(graph, level, placed, ways) {
     bottom = Math.max(bottom, y + height / 2);
   }
   for (const [key, { from, to }] of level.links) {
-    const { points } = graph.edge(String(from), String(to));
+    const points = graph.edge(String(from), String(to)).points.map(({ x, y }) => ({ x, y }));
     for (const { x } of points) { left = Math.min(left, x); right = Math.max(right, x); }
-    ways.set(key, points.map(({ x, y }) => ({ x, y })));
+    leaveVertically(points, graph.node(String(from)), graph.node(String(to)));
+    ways.set(key, points);
   }
   const shift = ({ x, y }) => ({ x: x - left, y: y - top });
   for (const [id, at] of placed) placed.set(id, shift(at));
   for (const [key, points] of ways) ways.set(key, points.map(shift));
   return { width: right - left, height: bottom - top };
+}
+
+// Edges leave a node at its bottom and come in at its top; those of cycles the reverse.
+function leaveVertically(points, from, to) {
+  const down = from.y <= to.y ? 1 : -1, last = points.length - 1;
+  for (const [at, next, node, side] of [[0, 1, from, down], [last, last - 1, to, -down]]) {
+    const reach = Math.max(0, node.width / 2 - 10);
+    const x = Math.min(node.x + reach, Math.max(node.x - reach, points[next].x));
+    points[at] = { x, y: node.y + side * node.height / 2 };
+  }
 }
 
 // Nodes without edges, in rows below the others.
@@ -325,8 +336,12 @@ function tracePaths(model, levels, inner, boxes) {
       }
       for (const own of bySource.values()) {
         const line = points.slice();
-        line[0] = pathEnd(level, from, "out", own[0].source, line[0]);
-        line[line.length - 1] = pathEnd(level, to, "in", own[0].source, line[line.length - 1]);
+        const start = pathEnd(level, from, "out", own[0].source, line[0]);
+        const end = pathEnd(level, to, "in", own[0].source, line[line.length - 1]);
+        if (typeof from === "string") line.unshift(start);
+        else line[0] = start;
+        if (typeof to === "string") line.push(end);
+        else line[line.length - 1] = end;
         paths.push({ points: line, edges: own, ends: typeof to === "number" && !hasPort(to, own[0].source) });
       }
     }

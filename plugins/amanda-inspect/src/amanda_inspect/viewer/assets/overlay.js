@@ -79,7 +79,7 @@ class Overlay {
       if (this.isNumber) {
         const part = Math.sqrt(Math.max(0, this.totals[i]) / most) * 85;
         rect.style.fill = `color-mix(in oklab, var(--heat) ${part.toFixed(1)}%, var(--surface))`;
-        element.classList.toggle("hot", part > 55);
+        element.classList.toggle("hot", part > 35);
       } else this.paintClasses(i, box, rect, element);
       element.querySelector("title").append(`\n${this.data.name}: ${text}`);
     }
