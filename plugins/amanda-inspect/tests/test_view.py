@@ -23,6 +23,7 @@ import amanda
 from amanda.cli import run_command_line
 from amanda.errors import FormatError
 from amanda.graph import Graph, ScopeTable
+from amanda.host import use_host
 from amanda_inspect import Overlay, diff, read_overlay, view
 from amanda_inspect.viewer.layers import Box, place_boxes
 from amanda_inspect.viewer.levels import find_repeats
@@ -323,6 +324,33 @@ def test_gaps_of_a_namespace_and_refusals_of_a_backend() -> None:
 def test_placement_on_one_backend() -> None:
     found = placement_overlay(chain(["a", "b"]), "numpy")
     assert {op.name: v for op, v in found.ops.items()} == {"a": "numpy", "b": "numpy"}
+
+
+class Half:
+    """A backend of the hub that lacks an op."""
+
+    name, namespace = "half", "amanda/std/1"
+
+    def devices(self) -> list[str]:
+        return ["cpu"]
+
+    def takes(self, op: Any) -> object:
+        return op.type != "tanh" or "it has no tanh"
+
+    def compile(self, graph: Graph, device: str | None, options: Any) -> Any:
+        compiled = amanda.compile(graph, "numpy")
+        return lambda feeds, out=None: list(compiled(list(feeds.values())).values())
+
+
+def test_placement_on_two_backends() -> None:
+    graph = chain(["a", "b"])
+    graph.ops["b"].type = "Tanh"
+    host = amanda.Host()
+    host.register("backends", "half", Half())
+    with use_host(host):
+        found = placement_overlay(graph, "half", ["numpy"])
+    assert found.ops == {"a": "half", "b": "numpy"}
+    assert "it has no tanh" in found.notes["b"]
 
 
 def test_verb(

@@ -187,6 +187,9 @@ FORMS = [
     "amanda rules onnx-std --show nn.rules:15",
     "amanda rules onnx-std --to yaml",
     "amanda run digits.onnx --backend numpy --random 1 --save out.npz",
+    "amanda run strings.onnx --backend jax --fallback numpy --feed text.npz",
+    "amanda view strings.onnx --backend jax --fallback numpy --svg a.svg",
+    "amanda view digits.onnx --against other.onnx --model-explorer a.json",
 ]
 
 
@@ -313,6 +316,14 @@ ENDINGS = {
         "amanda validate odd.yaml": 1,
         "amanda validate missing.onnx": 1,
         "amanda validate digits.onnx --format nothing": 3,
+    },
+    "view": {
+        "amanda view missing.onnx": 1,
+        "amanda view odd.yaml --to std": 1,
+        "amanda view digits.onnx --depth 2": 2,
+        "amanda view digits.onnx --format nothing": 3,
+        "amanda view digits.onnx --backend nobody": 3,
+        "amanda view strings.onnx --backend jax": 4,
     },
 }
 """Exit codes of each verb, as the guide lists them."""

@@ -36,7 +36,10 @@ OF_THE_MACHINE = {
     "completion": "click writes the script",
 }
 """Verbs without a file, with the reason."""
-NUMBERS = {"bench", "bisect", "compare", "coverage", "namespace check", "rules", "run"}
+NUMBERS = {
+    *("bench", "bisect", "compare", "coverage", "namespace check", "rules", "run"),
+    "view",  # the size of the page
+}
 """Verbs whose numbers depend on the machine, or change with every new rule."""
 NOT_RUN = {
     "namespace regenerate": "it extracts all versions of a framework",

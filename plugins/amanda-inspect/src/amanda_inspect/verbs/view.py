@@ -112,7 +112,10 @@ def command(
     each op, and a search. Overlays color the ops. With --svg, --model-explorer or
     --netron, a page is written only if --output names it.
 
-    Example: amanda view model.onnx --output model.html --overlay profile.json
+    Examples:
+        amanda view digits.onnx --output digits.html
+        amanda view digits.onnx --to std --backend numpy
+        amanda view digits.onnx --svg digits.svg --depth 2
     """
     if fallback and backend is None:
         raise UsageError("--fallback needs --backend", got=", ".join(fallback))
@@ -213,9 +216,17 @@ def _data(
 
 def _lines(page: GraphPage, written: dict[str, Path]) -> Iterator[str]:
     for path in written.values():
-        yield f"{path}: {page.nodes:,} nodes, {path.stat().st_size / 1e6:.1f} MB"
+        yield f"{path}: {page.nodes:,} nodes, {_size_text(path.stat().st_size)}"
     for each in page.data["overlays"]:
         line = f"  {each['name']}: {len(each['values'])} ops"
         if each["unplaced"]:
             line += f"; {each['unplaced']} entries name no op of the graph"
         yield line
+
+
+def _size_text(count: int) -> str:
+    """
+    >>> _size_text(1499), _size_text(2_340_000)
+    ('1 KB', '2.3 MB')
+    """
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} KB"
