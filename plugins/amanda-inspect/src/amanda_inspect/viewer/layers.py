@@ -123,11 +123,11 @@ def _sort_layers(layers: Sequence[list[Box]], *, down: bool) -> None:
 def _set_columns(layers: Sequence[list[Box]]) -> float:
     """Set x of all boxes; returns the width."""
     for layer in layers:
-        _spread(layer, [0.0] * len(layer))
+        _place_in_order(layer, [0.0] * len(layer))
     for k in range(SWEEPS):
         for layer in layers if k % 2 == 0 else reversed(layers):
             near = [(box.above if k % 2 == 0 else box.below) or [box] for box in layer]
-            _spread(layer, [sum(n.x for n in row) / len(row) for row in near])
+            _place_in_order(layer, [sum(n.x for n in row) / len(row) for row in near])
     every = [box for layer in layers for box in layer]
     left = min((box.x - box.width / 2 for box in every), default=0.0)
     for box in every:
@@ -135,7 +135,7 @@ def _set_columns(layers: Sequence[list[Box]]) -> float:
     return max((box.x + box.width / 2 for box in every), default=0.0)
 
 
-def _spread(layer: Sequence[Box], wanted: Sequence[float]) -> None:
+def _place_in_order(layer: Sequence[Box], wanted: Sequence[float]) -> None:
     """Place boxes in order without overlap, on average where they are wanted."""
     edge = float("-inf")
     for box, x in zip(layer, wanted, strict=True):
