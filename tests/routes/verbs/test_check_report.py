@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
@@ -192,6 +193,30 @@ def test_faults_of_the_model() -> None:
     assert [(fault.op, fault.kind) for fault in faults] == [
         ("Relu 'act'", "unknown attribute")
     ]
+
+
+def test_missing_files_are_all_listed(tmp_path: Path) -> None:
+    """And the rest is checked as if they were there."""
+    graph = digits()
+    x = graph.parameters[0]
+    graph.result(graph.add("Odd", [x], name="odd").output, "odd")
+    file = tmp_path / "model.onnx"
+    amanda.save(graph, file, external=True, threshold=16, split=20_000)
+    data = {path.name for path in tmp_path.iterdir()} - {file.name}
+    assert len(data) == 3
+    with host_in_calls():
+        info = call(f"amanda info {file} --json")
+        assert info.code == 0
+        weights = json.loads(info.out)["weights"]["bytes"]
+        for name in data:
+            (tmp_path / name).unlink()
+        assert call(f"amanda info {file}").code == 1
+        ended = call(f"amanda check {file} --for numpy --json")
+    assert ended.code == 1
+    answer = json.loads(ended.out)
+    assert {row["file"] for row in answer["missing_files"]} == data
+    assert [gap["where"] for gap in answer["gaps"]] == ["op 'odd'"]
+    assert answer["memory"][0]["bytes"] == weights
 
 
 # -- the page ------------------------------------------------------------------------

@@ -32,6 +32,10 @@ from amanda.formatkit.file_records import (
 )
 from amanda.formatkit.message_file import MessageFile, file_errors
 from amanda.formatkit.message_writer import MessageChunks, MessageWriter
+from amanda.formatkit.missing_files import (
+    collect_missing_files,
+    is_missing_file_allowed,
+)
 from amanda.formatkit.proto_schema import (
     UNKNOWN_FIELDS,
     ProtoField,
@@ -62,6 +66,8 @@ from amanda.formatkit.wire import (
 from amanda.formatkit.zip_archive import Archive, parse_json
 
 __all__ = [
+    "collect_missing_files",
+    "is_missing_file_allowed",
     "Archive",
     "BYTES",
     "UNKNOWN_FIELDS",

@@ -12,6 +12,7 @@ import pytest
 
 import amanda
 from amanda.errors import FormatError
+from amanda.formatkit import collect_missing_files
 from amanda.tensors import Tensor
 from amanda_tf.checkpoints import Bundle, write_bundle
 from amanda_tf.checkpoints.crc import crc_of, mask_crc
@@ -236,6 +237,16 @@ def test_hostile_entries(prefix: Path, fields: dict[str, int], message: str) -> 
     with pytest.raises(FormatError, match=message):
         Bundle(prefix)["layer/kernel"].numpy()
     assert same(Bundle(prefix)["step"], TENSORS["step"])
+
+
+def test_missing_shards_are_collected_where_that_is_asked(prefix: Path) -> None:
+    file = data_file(prefix)
+    whole = amanda.load(prefix, format="tensorflow")
+    file.unlink()
+    with collect_missing_files() as missing:
+        graph = amanda.load(prefix, format="tensorflow")
+    assert list(missing) == [str(file)]
+    assert [op.output.type for op in graph] == [op.output.type for op in whole]
 
 
 def test_no_tensorflow_is_imported(prefix: Path) -> None:

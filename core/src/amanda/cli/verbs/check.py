@@ -92,6 +92,7 @@ def command(
         amanda check digits.onnx --to jax --dim batch=1 --html report.html
     """
     from amanda.api.conversion import is_backend
+    from amanda.formatkit import collect_missing_files
     from amanda.host import default_host
 
     goal = target or namespace
@@ -108,11 +109,13 @@ def command(
             expected="--for BACKEND",
             got=goal,
         )
-    graph, form = open_model(file, form)
+    with collect_missing_files() as missing:
+        graph, form = open_model(file, form)
     set_given_dims(graph, dims)
     with show_progress(f"checking {file}"), use_rule_files(files):
         plan, _ = plan_with_passes(graph, goal, passes, no_passes, on_backend)
         found = _check(graph, plan, goal if on_backend else None, fallback)
+    found.missing_files = list(missing)
     sections = readiness_sections(found)
     data = {
         "file": file,

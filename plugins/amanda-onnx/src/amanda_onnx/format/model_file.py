@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from amanda.errors import FormatError
 from amanda.files import COPY_BYTES
-from amanda.formatkit import MessageFile, Span, raise_at
+from amanda.formatkit import MessageFile, Span, is_missing_file_allowed, raise_at
 from amanda.tensors import FileMap, Tensor
 from amanda.types import DType
 from amanda_onnx.format.messages import SCHEMA
@@ -64,7 +64,12 @@ class ModelFile(MessageFile):
         file = self._external.get(location)
         if file is None:
             path = self._resolve_location(location, place)
-            file = self._external[location] = self._read_file(path, location, place)
+            try:
+                file = self._external[location] = self._read_file(path, location, place)
+            except MissingDataError:
+                if is_missing_file_allowed(location):
+                    return MissingRange()
+                raise
             self._copy_bytes -= file.size if file.is_copy else 0
         if length != size:
             raise_at(
@@ -129,6 +134,18 @@ class FileRange:
 
     def tensor(self, dtype: DType, shape: tuple[int, ...]) -> Tensor:
         return Tensor.from_file(self.file, dtype, shape, self.start)
+
+
+class MissingRange(FileRange):
+    """The bytes of a file that is not there: zeros."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        pass
+
+    def tensor(self, dtype: DType, shape: tuple[int, ...]) -> Tensor:
+        return Tensor.splat(dtype, shape, 0)
 
 
 def _location_fault(location: str) -> str:

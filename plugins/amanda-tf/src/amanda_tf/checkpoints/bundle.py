@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.errors import AmandaError, FormatError, LimitError
-from amanda.formatkit import decode_varint, file_errors
+from amanda.formatkit import decode_varint, file_errors, is_missing_file_allowed
 from amanda.tensors import FileMap, Tensor, check_shape, packed_size
 from amanda.types import DType
 from amanda_tf.checkpoints.crc import crc_of, expect_crc, mask_crc
@@ -148,6 +148,8 @@ class Bundle(Mapping[str, Tensor]):
     def _tensor(self, entry: Any, key: str, shape: tuple[int, ...]) -> Tensor:
         dtype = self._dtype(entry, key)
         path = data_path(self.prefix, entry.get("shard_id", 0), self._shards)
+        if not Path(path).exists() and is_missing_file_allowed(path):
+            return _placeholder(dtype, shape, entry.get("size", 0), path)
         file = self._file(entry.get("shard_id", 0), key)
         offset, size = entry.get("offset", 0), entry.get("size", 0)
         if offset < 0 or size < 0 or offset + size > file.size:
@@ -180,6 +182,15 @@ class Bundle(Mapping[str, Tensor]):
         if shard not in self._files:
             self._files[shard] = FileMap.of(data_path(self.prefix, shard, self._shards))
         return self._files[shard]
+
+
+def _placeholder(dtype: DType, shape: tuple[int, ...], size: int, path: str) -> Tensor:
+    """Zeros, or empty strings, for elements whose file is not there."""
+    if dtype.name != "string":
+        return Tensor.splat(dtype, shape, 0)
+    if prod(shape) > size:
+        raise LimitError("a tensor has more strings than bytes", who=path)
+    return Tensor.strings([b""] * prod(shape), shape)
 
 
 class _Part(NamedTuple):
