@@ -107,6 +107,22 @@ def with_bodies(inner: Callable[[Any], Any]) -> amanda.Graph:
     return graph
 
 
+def growing() -> amanda.Graph:
+    """A loop whose values grow by 0.5 in every iteration, with a tanh of them."""
+    graph = amanda.Graph("amanda/std/1", "growing")
+    x = graph.parameter("float32[3]", "x")
+
+    def body(i: Any, running: Any, now: Any) -> Any:
+        more = ops.add(now, np.float32(0.5))
+        small = ops.multiply(ops.cos(ops.tanh(more)), np.float32(0.01))
+        return running, ops.add(more, small)
+
+    trips, yes = np.asarray(8, "int64"), np.asarray(True)
+    (y,) = ops.loop(trips, yes, body, ops.sin(ops.cos(x)))
+    graph.result(ops.sin(y), "y")
+    return graph
+
+
 def feeds_of(graph: amanda.Graph) -> dict[str, Any]:
     """Random feeds by name, of the static types of the inputs."""
     random = np.random.default_rng(3)

@@ -91,6 +91,34 @@ def add_error(op: Op) -> None:
         user.connect(new)
 
 
+class Large(Planted):
+    """tanh is wrong where it reads more than 2.5."""
+
+    def compile(self, graph: Graph, device: Any, options: Mapping[str, Any]) -> Any:
+        graph = graph.clone()
+        for op in [op for op in graph.walk() if self.has_fault(op)]:
+            add_error_of_large_inputs(op)
+        numpy = amanda.default_host().get("backends", "numpy")
+        return numpy.compile(graph, device, options)
+
+
+def add_error_of_large_inputs(op: Op) -> None:
+    (port,), graph, users = op.outputs, op.graph, op.output.users
+    assert graph is not None
+    limit, factor = (graph.constant(np.float32(x)).output for x in (2.5, 1.5))
+    is_large = graph.add("greater", [op.inputs[0], limit]).output
+    wrong = graph.add("multiply", [port, factor]).output
+    new = graph.add("where", [is_large, wrong, port]).output
+    for user in users:
+        user.connect(new)
+
+
+def has_tanh_inside(op: Op) -> bool:
+    return any(
+        each.type == "tanh" for body in op.bodies.values() for each in body.walk()
+    )
+
+
 def rank(op: Op, i: int = 0) -> int:
     kind: Any = op.inputs[i].type if op.inputs[i] is not None else None
     return len(kind.shape) if kind is not None and kind.shape.has_rank else -1
@@ -109,6 +137,8 @@ def reads(kind: str) -> Condition:
 def register() -> None:
     """Register the backends in the default host."""
     host = amanda.default_host()
+    large = Large("wrong-large-tanh", "wrong", ["tanh"])
+    host.register_backend("wrong-large-tanh", large, replace=True)
     for name, (fault, types, when) in FAULTS.items():
         backend = Planted(name, fault, types, when)
         host.register_backend(name, backend, replace=True)
@@ -122,6 +152,7 @@ FAULTS: dict[str, tuple[str, Sequence[str], Condition | None]] = {
     "wrong-product": ("wrong", ["matmul"], lambda op: rank(op) == 4),
     "wrong-gelu": ("wrong", ["erf", "gelu", "tanh"], None),
     "raise-conv": ("raise", ["conv"], None),
+    "raise-loop": ("raise", ["loop"], has_tanh_inside),
     "raise-relu": ("raise", ["relu"], None),
     "raise-gather": ("raise", ["gather", "take"], None),
     "compile-softmax": ("compile", ["softmax"], None),

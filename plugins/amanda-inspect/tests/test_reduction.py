@@ -82,6 +82,9 @@ APART = [  # loops may become endless in a search, and these crash
     Case(nested("tanh"), "onnx@18", "wrong-tanh", "difference", 10),
     Case(nested("relu"), "tensorflow", "raise-relu", "error", 10),
     Case(nested("relu"), "torch", "raise-relu", "error", 10),
+    Case(networks.growing, "std", "wrong-large-tanh", "difference", 5),
+    Case(networks.growing, "onnx@18", "wrong-large-tanh", "difference", 5),
+    Case(nested("tanh"), "std", "raise-loop", "error", 10),
     Case(resnet, "onnx@18", "abort-norm", "crash"),
     Case(gpt, "std", "segfault-softmax", "crash"),
     Case(nested("tanh"), "onnx@18", "segfault-tanh", "crash", 10),
@@ -140,6 +143,28 @@ def test_faults_apart(case: Case) -> None:
     assert whole == found.original
     assert again is not None
     assert again.is_like(found.original)
+
+
+FUNCTIONS = """
+<ir_version: 8, opset_import: ["" : 18, "my": 1]>
+agraph (float[3,4] x) => (float[3,4] y) {
+  a = Cos(x) b = my.block(a) c = my.block(b) y = Sin(c)
+}
+<domain: "my", opset_import: ["" : 18]>
+block (u) => (w) { v = Exp(u) s = my.inner(v) w = Cos(s) }
+<domain: "my", opset_import: ["" : 18]>
+inner (u) => (w) { v = Abs(u) w = Tanh(v) }
+"""
+
+
+def test_functions_of_functions() -> None:
+    parser = pytest.importorskip("onnx.parser")
+    planted.register()
+    graph = amanda.load(parser.parse_model(FUNCTIONS))
+    test = RunTest(Backend("wrong-tanh", {}), NUMPY)
+    found = reduce(graph, {"x": np.ones((3, 4), "float32")}, test)
+    assert [op.type for op in found.graph.walk()] == ["Tanh"]
+    assert not found.graph.functions
 
 
 def with_unknown_op() -> amanda.Graph:

@@ -21,9 +21,11 @@ __all__ = ["drop_functions", "open_bodies"]
 
 def open_bodies(search: Search) -> bool:
     """Replace an op by one of its bodies, on what a first call of it may read."""
+    graph = search.model.graph
+    nested = [op for op in graph.walk() if op.graph is not graph and op.bodies]
     return any(
         search.accept(candidate, what)
-        for op in ops_of(search.model.graph)
+        for op in (*nested, *ops_of(graph))
         for candidate, what in _candidates(search, op)
     )
 
@@ -31,6 +33,12 @@ def open_bodies(search: Search) -> bool:
 def _candidates(search: Search, op: Op) -> Iterator[tuple[Model | None, str]]:
     if op.is_graph:
         yield _inline_graph(search.model, op), f"the ops of {op.label}"
+        return
+    for key, body in op.bodies.items():
+        if not body.parameters and len(body.results) == len(op.outputs):
+            what = f"the ops of {key} of {op.label}"
+            yield _inline_branch(search.model, op, key), what
+    if op.graph is not search.model.graph:
         return
     called = _called_functions(op)
     for key, body in (*op.bodies.items(), *called):
@@ -56,6 +64,22 @@ def _called_functions(op: Op) -> list[tuple[str, Graph]]:
 def _inline_graph(model: Model, op: Op) -> Model | None:
     graph, memo = model.copy()
     graph.inline(memo[op])
+    return model.with_graph(graph)
+
+
+def _inline_branch(model: Model, op: Op, key: str) -> Model | None:
+    """The ops of a branch without inputs in place of the op that has it."""
+    graph, memo = model.copy()
+    at = memo.get(op) or memo[op.outputs[0]].op
+    home = at.graph
+    with home.before(at):
+        values = home.paste(at.bodies[key])
+    if any(value is None for value in values):
+        return None
+    home.replace(at, values, "reduction")
+    for each in reversed(home):
+        if not each.is_graph and not any(port.is_used for port in each.outputs):
+            home.remove(each, "reduction")
     return model.with_graph(graph)
 
 
