@@ -285,6 +285,25 @@ def test_invalid_models_are_found(
         check_edit(network(), graph)
 
 
+def test_a_dim_that_a_constant_shape_ends(tmp_path: Path) -> None:
+    graph = network()
+    shape = np.asarray([3, 2, 2], "int64")
+    editing.insert_after(graph, "hidden", "Reshape", inputs=[None, shape])
+    graph.ops.select("Reshape")[0].name = "fold"
+    before = graph.clone()
+    editing.set_dims(graph, {"x:0": "batch"})
+    check_edit(before, graph)
+    (text,) = editing.find_lost_dims(before, graph)
+    assert text == (
+        "the dim batch of the inputs ends at Reshape 'fold', whose output is "
+        "float32[3, 2, 2]"
+    )
+    plain = network()
+    editing.set_dims(plain, {"x:0": "batch"})
+    check_edit(network(), plain)
+    assert editing.find_lost_dims(network(), plain) == []
+
+
 def test_ops_without_mapping_may_be_inserted() -> None:
     graph = network()
     op = editing.insert_after(graph, "hidden", "Wiggle")

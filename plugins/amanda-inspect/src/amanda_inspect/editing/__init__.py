@@ -22,7 +22,12 @@ result graph[y]
 from __future__ import annotations
 
 from amanda.argument_checks import check_arguments
-from amanda_inspect.editing.checking import EditError, check_edit, infer_types
+from amanda_inspect.editing.checking import (
+    EditError,
+    check_edit,
+    find_lost_dims,
+    infer_types,
+)
 from amanda_inspect.editing.interface import (
     add_outputs,
     extract,
@@ -47,6 +52,7 @@ __all__ = [
     "add_outputs",
     "check_edit",
     "extract",
+    "find_lost_dims",
     "find_ops",
     "find_value",
     "fix_inputs",

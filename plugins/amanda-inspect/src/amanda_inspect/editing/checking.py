@@ -6,12 +6,13 @@ from typing import Any, Final
 
 import amanda
 from amanda.errors import AmandaError, GraphError
-from amanda.graph import Graph, OutputPort
+from amanda.graph import Graph, Op, OutputPort, input_dims
 from amanda.mapping import Gap
+from amanda.types import Sym, TensorType
 from amanda_inspect.editing.rewriting import dictionary_of
 from amanda_std.backends import infer
 
-__all__ = ["EditError", "check_edit", "infer_types"]
+__all__ = ["EditError", "check_edit", "find_lost_dims", "infer_types"]
 
 HUB: Final = "amanda/std/1"
 
@@ -68,6 +69,44 @@ def check_edit(before: Graph, after: Graph) -> None:
             hint="edit it in another way; --no-check writes it as it is",
             problems=faults,
         )  # fmt: skip
+
+
+def find_lost_dims(before: Graph, after: Graph) -> list[str]:
+    """New symbolic dims of inputs that no output has, with the op where each ends.
+
+    A shape that is a constant, as of Reshape, keeps the size that the dim had.
+    """
+    old = {symbol for dim in input_dims(before) for symbol in dim.free}
+    new = {symbol for dim in input_dims(after) for symbol in dim.free} - old
+    kept = {s for v in after.results if v is not None for s in _symbols(v)}
+    found = []
+    for symbol in sorted(new - kept, key=str):
+        op = next((op for op in after if _ends_at(op, symbol)), None)
+        where = "before the outputs" if op is None else f"at {op.label}"
+        got = "" if op is None else f", whose output is {op.outputs[0].type}"
+        found.append(f"the dim {symbol} of the inputs ends {where}{got}")
+    return found
+
+
+def _symbols(port: OutputPort) -> set[Sym]:
+    kind = port.type
+    if not isinstance(kind, TensorType) or not kind.shape.has_rank:
+        return set()
+    return {s for dim in kind.shape if isinstance(dim, Sym) for s in dim.free}
+
+
+def _ends_at(op: Op, symbol: Sym) -> bool:
+    """Whether an op reads a dim and gives numbers without it."""
+    kinds = [port.type for port in op.outputs]
+    is_known = all(isinstance(k, TensorType) and k.shape.has_rank for k in kinds)
+    is_float = any(isinstance(k, TensorType) and k.dtype.kind == "float" for k in kinds)
+    reads = any(symbol in _symbols(v) for v in op.inputs if v is not None)
+    return (
+        reads
+        and is_known
+        and is_float
+        and not any(symbol in _symbols(port) for port in op.outputs)
+    )
 
 
 def _dictionary_faults(graph: Graph) -> list[str]:

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import click
 
-from amanda.api.files import save
+import amanda
 from amanda.cli import Answer, Table, load_option, open_model, show_progress, verb
 from amanda.errors import AmandaError, UsageError
 from amanda.graph import Graph
-from amanda_inspect.editing.checking import check_edit
+from amanda_inspect.editing.checking import check_edit, find_lost_dims
 from amanda_inspect.editing.commands import apply_edit
 
 __all__ = ["command"]
@@ -110,13 +110,15 @@ def command(
         )
     before, name = open_model(file, form)
     graph, rows = _apply(before.clone(), edits)
+    lost: list[str] = []
     if not no_check:
         with show_progress(f"checking {file}"):
             check_edit(before, graph)
+        lost = find_lost_dims(before, graph)
     if output is not None and not dry_run:
         options = {} if external is None else {"external": external}
         same = Path(output).suffix == Path(file).suffix
-        save(graph, output, name if same else None, **options)
+        amanda.save(graph, output, name if same else None, **options)
     written = None if dry_run else output
     data = {
         "file": file, "format": name, "output": written, "namespace": graph.namespace,
@@ -125,6 +127,7 @@ def command(
         "inputs": {str(p.name or p.index): str(p.type) for p in graph.parameters},
         "outputs": _outputs(graph),
         "checked": not no_check,
+        "lost_dims": lost,
     }  # fmt: skip
     return Answer(data, _lines(data, rows))
 
@@ -156,6 +159,7 @@ def _lines(data: dict[str, Any], rows: list[Any]) -> Iterator[str | Table]:
     ports = [("input", *row) for row in data["inputs"].items()]
     ports += [("output", *row) for row in data["outputs"].items()]
     yield Table(("", "name", "type"), ports)
+    yield from data["lost_dims"]
     ops = f"{data['ops'][1]} ops, {data['ops'][0]} before"
     end = f"written to {data['output']}" if data["output"] else "nothing is written"
     yield f"{ops}; {end}"
