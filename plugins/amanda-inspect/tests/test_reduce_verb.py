@@ -90,3 +90,5 @@ def test_it_does_not_fail(model: Path, capsys: pytest.CaptureFixture[str]) -> No
     given = ["--backend", "numpy", "--random", "1"]
     assert run_command_line(["reduce", str(model), *given]) == 1
     assert "does not fail" in capsys.readouterr().err
+    assert run_command_line(["reduce", str(model), str(model), *given]) == 1
+    assert "no op of the model differs" in capsys.readouterr().err

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amanda.backend import extract_graph
-from amanda.errors import AmandaError, UsageError
+from amanda.errors import AmandaError
 from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda_inspect.bisection import bisect
@@ -182,7 +182,7 @@ def find_failing_op(
         reference, graph, feeds, backend=backend.name, options=backend.options
     ).first
     if found is None or found.values is None or found.values.op.graph is None:
-        raise UsageError(
+        raise AmandaError(
             "no op of the model differs from the reference",
             expected="models that differ beyond rounding",
         )

@@ -63,7 +63,7 @@ class Search:
         self.model = candidate
         step = Step(what, count_ops(candidate.graph), self.tests)
         self.steps.append(step)
-        self.tell(f"{step.ops} ops: {what}")
+        self.tell(f"{step.ops:6} ops after {step.tests:4} tests: {what}")
         return True
 
     def accept_cut(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +19,6 @@ from amanda.cli import (
     open_model,
     parse_backend_options,
     read_feeds,
-    show_progress,
     verb,
 )
 from amanda.errors import UsageError
@@ -126,7 +126,7 @@ def command(
     graph, form_name = open_model(file, form)
     test = _test_of(backends, options, target, script, reference, file, form_name)
     recorder = Backend(values, {}) if values else _recorder(test)
-    with ExitStack() as stack, show_progress(f"reducing {file}"):
+    with ExitStack() as stack:
         feeds: Mapping[Any, Any]
         if reference is not None:
             assert isinstance(test, RunTest)
@@ -140,7 +140,9 @@ def command(
         if isinstance(test, RunTest | ConversionTest) and reference is None:
             isolated = IsolatedTest(test, seconds=time_limit, preload=preload)
             test = stack.enter_context(isolated)
-        found = reduce(part, feeds, test, values=recorder, seconds=seconds)
+        found = reduce(
+            part, feeds, test, values=recorder, seconds=seconds, tell=_show_step
+        )
         is_same = part.namespace == graph.namespace
         suffix = Path(file).suffix if is_same else ".amanda"
         form = form_name if is_same else None
@@ -150,6 +152,12 @@ def command(
     return Answer(
         _data(found, whole, output, saved), _lines(found, whole, output, saved)
     )
+
+
+def _show_step(text: str) -> None:
+    """Show a step on a terminal, while the search goes on."""
+    if sys.stderr.isatty():
+        click.echo(text, err=True)
 
 
 def _test_of(
