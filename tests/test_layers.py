@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # they may. What is not named here has no floor, which is a fault.
 FLOORS = [
     ("amanda.__version__",),
-    ("amanda.errors", "amanda.addons"),
+    ("amanda.errors", "amanda.addons", "amanda.html_tables"),
     ("amanda.current_host",),
     ("amanda.argument_checks",),
     ("amanda.types", "amanda.files.mapped_file"),

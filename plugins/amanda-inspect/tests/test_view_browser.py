@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from amanda.graph import Graph
-from amanda_inspect import GraphPage, Overlay, view
+from amanda_inspect import Overlay, view
+from amanda_inspect.viewer import GraphPage
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")

@@ -352,6 +352,18 @@ class Compiled:
         inputs, outputs = (", ".join(map(str, s)) for s in (self.inputs, self.outputs))
         return f"<compiled by {self.backend}{at}: ({inputs}) -> ({outputs})>"
 
+    def _repr_html_(self) -> str:
+        """Its backend, inputs and results, for notebooks."""
+        from amanda.html_tables import html_page, html_table
+
+        sides = (("input", self.inputs), ("result", self.outputs))
+        tables = [
+            html_table((what, "type"), [(slot.key, slot.type or "?") for slot in slots])
+            for what, slots in sides
+        ]
+        facts = {"backend": self.backend, "device": self.device}
+        return html_page("compiled graph", facts, tables)
+
 
 _check_call = argument_check(Compiled.__call__)
 

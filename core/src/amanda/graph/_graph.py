@@ -526,6 +526,12 @@ class Graph(Contents):
         self.result(None, name)
         return self.outputs[-1]
 
+    def _repr_html_(self) -> str:
+        """Its ports and the types of its ops, for notebooks."""
+        from amanda.graph._html import graph_html
+
+        return graph_html(self)
+
     def __copy__(self) -> Graph:
         return self.clone()
 

@@ -486,6 +486,12 @@ class Op:
         name = "" if self.name is None else f"{self.name} = "
         return f"{name}{self.type or '?'}({inputs})"
 
+    def _repr_html_(self) -> str:
+        """Its ports and attributes, for notebooks."""
+        from amanda.graph._html import op_html
+
+        return op_html(self)
+
     def __reduce__(self) -> str:
         raise GraphError("an op cannot be pickled; save its graph")
 

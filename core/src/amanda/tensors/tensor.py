@@ -36,6 +36,8 @@ _BLOCK: Final = 1 << 20
 _MAX_CONTENT: Final = 64
 _MAX_COMPARED: Final = 1 << 16
 """Elements that `is_splat` compares."""
+_SHOWN: Final = 16
+"""Elements of a tensor that a notebook shows."""
 _FEW: Final = 1 << 12
 """Bytes after which it stops where two of them differ."""
 
@@ -286,6 +288,18 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor({self.dtype}{list(self.shape)}, {self._source.label})"
+
+    def _repr_html_(self) -> str:
+        """Its type and its elements, if they are few and need not be computed."""
+        from amanda.html_tables import html_page
+
+        is_shown = self.size <= _SHOWN and not self.is_lazy
+        facts = {
+            "bytes": f"{self.nbytes:,}",
+            "stored as": self._source.label,
+            "elements": self.tolist() if is_shown else None,
+        }
+        return html_page(f"tensor {self.type}", facts)
 
     def __copy__(self) -> Tensor:
         return self

@@ -120,6 +120,18 @@ class Report:
         after = f"; passes before: {done}" if done else ""
         return f"{self.source} -> {self.target}: {', '.join(counts) or 'no ops'}{after}"
 
+    def _repr_html_(self) -> str:
+        """Counts, gaps, losses and rules, for notebooks."""
+        from amanda.html_tables import html_page, html_table
+
+        gaps = [(gap.op, gap.where, "; ".join(gap.why)) for gap in self.gaps]
+        tables = [
+            html_table(("op without a mapping", "where", "why"), gaps),
+            html_table(("lost",), [(loss,) for loss in self.losses]),
+            html_table(("rule", "ops"), self.rules.most_common()),
+        ]
+        return html_page(str(self), {"passes": len(self.passes) or None}, tables)
+
 
 class Conversion(NamedTuple):
     """A converted graph with its report. With gaps, the graph is incomplete."""

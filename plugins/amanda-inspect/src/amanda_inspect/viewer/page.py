@@ -24,6 +24,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
+from amanda.errors import UsageError
 from amanda.files import replace_file
 from amanda.graph import Graph, ScopeTable
 from amanda_inspect.difference import GraphDifference
@@ -59,6 +60,14 @@ class GraphPage:
     data: dict[str, Any]
     """What the script of the page reads."""
 
+    def __post_init__(self) -> None:
+        if self.data.get("schema") != PAGE_SCHEMA:
+            raise UsageError(
+                "this is not the data of a page", who="GraphPage",
+                expected=f"what view(graph) makes, of schema {PAGE_SCHEMA}",
+                got=f"keys {', '.join(map(str, list(self.data)[:5])) or 'none'}",
+            )  # fmt: skip
+
     @property
     def nodes(self) -> int:
         """Groups, ops and ports in the page."""
@@ -75,6 +84,10 @@ class GraphPage:
 
     def svg(self, depth: int | None = None) -> str:
         """A static picture: groups open to a depth, or while it stays small."""
+        if depth is not None and depth < 1:
+            raise UsageError(
+                "a picture has at least one level", expected="a depth from 1", got=depth
+            )
         return draw_graph(self.data, depth)
 
     def model_explorer(self) -> dict[str, Any]:
