@@ -45,7 +45,7 @@ GONE: Final = "gone"
 
 _DOCUMENTED: Final = ("in", "attr", "out")
 _NEXT = re.compile(rb"\n(?! )")
-_NAME = re.compile(rb"^[^ \n][^\n]*", re.MULTILINE)
+_NAME = re.compile(rb"\n([^ \n][^\n]*)")
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,10 @@ def parse_header(data: bytes, file: str) -> DictionaryHeader:
 
 def op_places(data: bytes) -> dict[str, int]:
     """The offset of the first line of each op, by name."""
-    start = data.find(b"\n") + 1  # behind the header
-    return {found[0].decode(): found.start() for found in _NAME.finditer(data, start)}
+    header = data.find(b"\n")
+    return {
+        found[1].decode(): found.start(1) for found in _NAME.finditer(data, header)
+    }
 
 
 def parse_op(data: bytes, at: int) -> OpHistory:

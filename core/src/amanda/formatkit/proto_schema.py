@@ -23,7 +23,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from amanda.errors import FormatError
 from amanda.formatkit.message_writer import MessageWriter
-from amanda.formatkit.scalars import ENUM, MESSAGE, SCALARS, Scalar, Span, raise_at
+from amanda.formatkit.scalars import (
+    ENUM,
+    MESSAGE,
+    SCALARS,
+    Scalar,
+    Span,
+    decode_utf8,
+    raise_at,
+)
 from amanda.formatkit.wire import (
     BYTES,
     VARINT,
@@ -200,7 +208,15 @@ class ProtoSchema:
                     size, start = decode_varint(data, pos + 1, stop, base)
                 end = start + size
                 if end <= stop and not (is_message and not repeated and name in found):
-                    value = decode(data, start, end, base) if decode else (start, end)
+                    if decode is None:
+                        value: Any = (start, end)
+                    elif decode is decode_utf8:
+                        try:
+                            value = str(data[start:end], "utf-8")
+                        except UnicodeDecodeError:
+                            value = decode(data, start, end, base)  # raises FormatError
+                    else:
+                        value = decode(data, start, end, base)
                     if not repeated:
                         found[name] = value
                     elif name in found:

@@ -77,11 +77,22 @@ def held_attributes(op: Op) -> Iterator[HeldAttributes]:
     These are its free notes, for a graph all its attributes, and the attributes of its
     ports and of the edges that end at it.
     """
+    side = op.side_record
+    if side is None or not side.extras:
+        if op.is_graph:
+            return iter([HeldAttributes("", op._attrs)] if op._attrs else ())
+        for key in op._attrs or ():
+            if key.startswith(NOTE_PREFIX):
+                return iter([HeldAttributes("", free_notes(op))])
+        return iter(())  # most ops
+    return _find_held(op, side.extras)
+
+
+def _find_held(op: Op, extras: dict[Any, dict[str, Any]]) -> Iterator[HeldAttributes]:
     attrs = (op._attrs or {}) if op.is_graph else free_notes(op)
     if attrs:
         yield HeldAttributes("", attrs)
-    extras = None if op.side_record is None else op.side_record.extras
-    for key, held in (extras or {}).items():
+    for key, held in extras.items():
         if held and isinstance(key, tuple):
             yield HeldAttributes(_PLACES[key[0]].format(key[1]), held)
         elif held:

@@ -126,6 +126,10 @@ class Graph(Contents):
         namespace: str | None,
         feedback: bool,
     ) -> None:
+        side = op._side
+        if bodies is None and namespace.__class__ is str and feedback is False:
+            side.namespace = namespace  # of a constant; the common case
+            return
         _check_add(self, None, bodies=bodies, namespace=namespace, feedback=feedback)
         held: list[Graph] = []
         try:
@@ -139,7 +143,6 @@ class Graph(Contents):
             for body in held:
                 body.holder, body.body_name, body.outer = None, None, self
             raise
-        side = op._side
         side.namespace, side.feedback = namespace, feedback
         side.bodies = dict(bodies) if bodies else None
 

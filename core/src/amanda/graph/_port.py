@@ -219,8 +219,15 @@ class Parameter(OutputPort):
     __slots__ = ("_name",)
     op: Graph
 
+    @checks_itself
     def __init__(self, op: Graph, index: int) -> None:
-        super().__init__(op, index)
+        if index.__class__ is not int or not getattr(op, "is_graph", False):
+            _check_parameter(self, op, index)
+        self.op = op
+        self.index = index
+        self._type = None
+        self._users = None
+        self._name = None
 
     @property
     def name(self) -> str | None:
@@ -266,6 +273,9 @@ class Parameter(OutputPort):
         if self.op._parameters[self.index : self.index + 1] != [self]:
             raise GoneError(f"the parameter {self} is gone", who=self.op.label)
         return self
+
+
+_check_parameter = argument_check(Parameter.__init__)
 
 
 class InputPort(NamedTuple):

@@ -26,6 +26,7 @@ from amanda.host._requires import CORE, canonical, requirement_fault
 Found: TypeAlias = Any
 """A distribution or entry point of the standard library or of `importlib_metadata`."""
 
+_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _VALUE = re.compile(
     r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*"
     r"(?::\s*(?P<attr>[^\W\d]\w*(?:\.[^\W\d]\w*)*))?\s*"
@@ -50,6 +51,40 @@ class EntryPointName(NamedTuple):
         return found["module"], found["attr"] or "", tuple(extras)
 
 
+class Fields(dict[str, list[str]]):
+    """The header of a METADATA file: the values of each field, by its name in lower
+    case. With this and without the `email` package, which takes longer to import than
+    all headers to be read."""
+
+    def __getitem__(self, name: str) -> Any:
+        return next(iter(self.get(name.lower(), ())), None)
+
+    def get_all(self, name: str) -> list[str] | None:
+        return self.get(name.lower())
+
+
+def parse_fields(text: str | None) -> Fields | None:
+    """The fields of a METADATA file; None where a line is none, and for damaged ones.
+
+    >>> parse_fields("Name: a\\nRequires-Dist: b\\nRequires-Dist: c\\n\\nText")
+    {'name': ['a'], 'requires-dist': ['b', 'c']}
+    """
+    if not text:
+        return None
+    fields = Fields()
+    values: list[str] = []
+    for line in text.partition("\n\n")[0].splitlines():
+        name, colon, value = line.partition(":")
+        if colon and _FIELD.fullmatch(name):
+            values = fields.setdefault(name.lower(), [])
+            values.append(value.strip())
+        elif values and line[:1] in (" ", "\t"):  # it continues the value
+            values[-1] += f"\n{line}"
+        else:
+            return None
+    return fields
+
+
 class Distribution:
     """One installed distribution, or the running program (which has no metadata)."""
 
@@ -69,7 +104,11 @@ class Distribution:
     @cached_property
     def _metadata(self) -> Any:
         """Its metadata, which each access to that of `_found` parses again."""
-        return self._found.metadata if self._found else None
+        if not self._found:
+            return None
+        is_plain = type(self._found) is metadata.PathDistribution
+        fields = parse_fields(self._found.read_text("METADATA")) if is_plain else None
+        return self._found.metadata if fields is None else fields
 
     def _field(self, field: str) -> str:
         try:

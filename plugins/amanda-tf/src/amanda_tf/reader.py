@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from amanda.errors import FormatError
 from amanda.formatkit import MessageFile, Span
@@ -21,6 +21,7 @@ from amanda_tf.references import (
     Groups,
     Spelling,
     groups_and_types,
+    has_fixed_outputs,
     parse_reference,
 )
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GraphReader", "NodeKinds"]
 
+Outputs: TypeAlias = "tuple[Groups | None, list[Any]]"
 _READ_FIELDS: Final = frozenset({"name", "op", "input", "device", "attr"})
 """The fields of a node that an op stands for."""
 _SMALL: Final = 512
@@ -38,19 +40,32 @@ _SMALL: Final = 512
 class NodeKind:
     """What nodes of one op with equal attributes have in common."""
 
-    __slots__ = ("_mutable", "attrs", "entry", "facts", "groups", "types")
+    __slots__ = ("_mutable", "_outputs", "attrs", "entry", "facts")
 
     def __init__(
-        self, entry: OpDef | None, attrs: dict[str, Any], facts: dict[str, Any]
+        self,
+        entry: OpDef | None,
+        attrs: dict[str, Any],
+        facts: dict[str, Any],
+        outputs: Outputs | None,
     ) -> None:
         self.entry = entry
         self.attrs = attrs
         self.facts = facts  # how attributes are written, where the writer would not
-        self.groups: Groups | None = None
-        self.types: list[Any] = []
-        if entry is not None:
-            self.groups, self.types = groups_and_types(entry, attrs)
-        self._mutable = [k for k, v in attrs.items() if isinstance(v, list | dict)]
+        self._outputs = outputs
+        self._mutable = [
+            key for key, value in attrs.items() if value.__class__ in (list, dict)
+        ]
+
+    @property
+    def outputs(self) -> Outputs:
+        """The groups and the types of the outputs; no groups for an unknown op."""
+        found = self._outputs
+        if found is None:
+            entry = self.entry
+            found = (None, []) if entry is None else groups_and_types(entry, self.attrs)
+            self._outputs = found
+        return found
 
     def copy_attrs(self) -> dict[str, Any]:
         """The attributes of one node, which may be changed."""
@@ -66,7 +81,8 @@ class NodeKinds:
     def __init__(self, file: MessageFile, dictionary: Dictionary) -> None:
         self.file = file
         self.dictionary = dictionary
-        self._entries: dict[str, OpDef | None] = {}
+        self._entries: dict[str, tuple[OpDef | None, Outputs | None]] = {}
+        """The definition of an op, and its outputs where no attribute decides them."""
         self._known: dict[tuple[str, int, bytes], NodeKind] = {}
 
     def kind_of(self, name: str, op: str, spans: list[Span]) -> NodeKind:
@@ -90,9 +106,13 @@ class NodeKinds:
             attrs[key] = value
             if fact:
                 facts[key] = fact
-        if op not in self._entries:
-            self._entries[op] = self.dictionary.get(op)
-        return NodeKind(self._entries[op], attrs, facts)
+        known = self._entries.get(op)
+        if known is None:
+            entry = self.dictionary.get(op)
+            is_fixed = entry is not None and has_fixed_outputs(entry)
+            outputs = groups_and_types(entry, {}) if entry and is_fixed else None
+            known = self._entries[op] = entry, outputs
+        return NodeKind(known[0], attrs, facts, known[1])
 
 
 class GraphReader:
@@ -183,7 +203,7 @@ class GraphReader:
         return op
 
     def _add_op(self, name: str, kind: str, found: NodeKind, inputs: list[str]) -> Op:
-        entry, groups = found.entry, found.groups
+        entry, (groups, types) = found.entry, found.outputs
         if groups is None:
             groups = self.functions.get(kind)
         if groups is None:  # an op that nobody knows: as many outputs as are read
@@ -197,7 +217,7 @@ class GraphReader:
         self._groups[name] = groups
         if entry is None and kind not in self.functions:
             NODE_RECORDS.add(op, outputs=[list(group) for group in groups])
-        for port, type in zip(op.outputs, found.types, strict=False):
+        for port, type in zip(op.outputs, types, strict=False):
             port.type = type
         self._name_values(op, name, groups)
         return op

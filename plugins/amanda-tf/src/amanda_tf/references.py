@@ -16,6 +16,7 @@ __all__ = [
     "Groups",
     "Spelling",
     "groups_and_types",
+    "has_fixed_outputs",
     "output_groups",
     "output_types",
     "parse_reference",
@@ -88,6 +89,11 @@ def groups_and_types(
     rows = list(_outputs(entry, attrs))
     groups = [(port.name, len(dtypes)) for port, dtypes in rows]
     return groups, [type for row in rows for type in _types(*row)]
+
+
+def has_fixed_outputs(entry: OpDef) -> bool:
+    """Whether no attribute decides the number and the types of an op's outputs."""
+    return not any(port.number or isinstance(port.type, str) for port in entry.outputs)
 
 
 def _types(port: Any, dtypes: list[Any]) -> Iterator[Type | None]:

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from amanda.argument_checks import without_checks
-from amanda.graph import held_attributes, is_note
+from amanda.graph import held_attributes
 from amanda.mapping.routes.route import Gap
 from amanda.mapping.side import Side
 
@@ -34,7 +34,6 @@ __all__ = [
 ]
 
 _held_attributes = without_checks(held_attributes)
-_is_note = without_checks(is_note)
 
 TRACING: ContextVar[bool] = ContextVar("amanda_trace_rules", default=False)
 
@@ -277,13 +276,10 @@ def _find_attributes(graph: Graph) -> Iterator[tuple[Op, str, str]]:
     """Ops with the place and the name of each attribute that a conversion keeps."""
     functions = [each for each in graph.graphs(deferred=False) if each.owner is graph]
     for op in (graph, *functions, *graph.walk(deferred=False)):
-        more = op.side_record
-        is_noted = op.has_attrs and any(map(_is_note, op.attrs))
-        if is_noted or op.is_graph or (more is not None and more.extras):
-            for where, attrs in _held_attributes(op):
-                for key in attrs:
-                    if ":" not in key:
-                        yield op, where, key
+        for where, attrs in _held_attributes(op):
+            for key in attrs:
+                if ":" not in key:
+                    yield op, where, key
         for body in op.bodies.values():
             for where, attrs in _held_attributes(body):
                 yield from ((op, where, key) for key in attrs if ":" not in key)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cmp_to_key
-from typing import Any
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import FunctionRef
@@ -40,14 +39,12 @@ def is_pure(op: Op) -> bool:
 
 def ops_inside(op: Op) -> Iterable[Op]:
     """An op and the ops of its bodies and of functions that it names, at any depth."""
-    held = isinstance(op, Graph) or op.bodies
-    if held or (op.has_attrs and any(map(_is_function_ref, op.attrs.values()))):
+    if op.is_graph or op.bodies:
         return _walk_inner(op)
+    for value in op.attrs.values() if op.has_attrs else ():
+        if isinstance(value, FunctionRef):
+            return _walk_inner(op)
     return (op,)
-
-
-def _is_function_ref(value: Any) -> bool:
-    return isinstance(value, FunctionRef)
 
 
 def _walk_inner(op: Op) -> Iterator[Op]:

@@ -109,7 +109,6 @@ def op_arguments(
     if next(inputs, None) is not None:
         raise InvalidTypeError(f"{operation.name} has too many inputs")
     given = {}
-    names = {p.name for p in form.params}
     for key, default in form.attributes.items():
         if key in attrs:
             given[key] = normalize_attribute(key, attrs[key])
@@ -119,8 +118,9 @@ def op_arguments(
         else:
             given[key] = default
     for key in attrs:
-        if key not in given and key not in names and not is_note(key):
-            raise InvalidTypeError(f"{operation.name} has no attribute {key!r}")
+        if key not in given and all(p.name != key for p in form.params):
+            if not is_note(key):
+                raise InvalidTypeError(f"{operation.name} has no attribute {key!r}")
     return args, given
 
 
