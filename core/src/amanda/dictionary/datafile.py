@@ -129,9 +129,7 @@ def parse_header(data: bytes, file: str) -> DictionaryHeader:
 def op_places(data: bytes) -> dict[str, int]:
     """The offset of the first line of each op, by name."""
     header = data.find(b"\n")
-    return {
-        found[1].decode(): found.start(1) for found in _NAME.finditer(data, header)
-    }
+    return {found[1].decode(): found.start(1) for found in _NAME.finditer(data, header)}
 
 
 def parse_op(data: bytes, at: int) -> OpHistory:

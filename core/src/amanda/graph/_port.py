@@ -227,7 +227,7 @@ class Parameter(OutputPort):
         self.index = index
         self._type = None
         self._users = None
-        self._name = None
+        self._name: str | None = None
 
     @property
     def name(self) -> str | None:

@@ -5,9 +5,10 @@ Functions of the library are functions of the root graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amanda.errors import FormatError
 from amanda.formatkit import MessageChunks, MessageFile, Span, file_errors, raise_at
@@ -22,7 +23,14 @@ from amanda_tf.writer import NodeWriter, in_order, node_names
 if TYPE_CHECKING:
     from amanda.dictionary import Dictionary
 
-__all__ = ["functions_that_mention", "graph_chunks", "read_graph"]
+__all__ = [
+    "FunctionNode",
+    "FunctionReader",
+    "functions_that_mention",
+    "graph_chunks",
+    "names_of_mentioning",
+    "read_graph",
+]
 
 
 def read_graph(
@@ -83,6 +91,15 @@ def _read_library(root: Graph, span: Span, kinds: NodeKinds) -> dict[str, Groups
     return outputs
 
 
+class FunctionNode(NamedTuple):
+    """A node of a function that is yet to be read."""
+
+    name: str
+    op: str
+    inputs: list[str]
+    attrs: Callable[[], dict[str, Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionReader:
     """Reads a function of the library when it is needed."""
@@ -95,9 +112,30 @@ class FunctionReader:
     inputs: list[Span]
 
     def mentions(self, text: str) -> bool:
-        """Whether a text, such as an op type, is anywhere in the function."""
-        start, end = self.span
-        return text.encode() in bytes(self.kinds.file.data[start:end])
+        """Whether a text, such as an op type, is anywhere in the function but in its
+        signature, which has its own name."""
+        (start, end), data = self.span, self.kinds.file.data
+        left, right = self.fields.get("signature", (end, end))
+        parts = data[start:left], data[right:end]
+        return any(text.encode() in bytes(part) for part in parts)
+
+    def nodes(self) -> Iterator[FunctionNode]:
+        """Its nodes as they stand in the file, for those who need a few of them."""
+        for span in self.fields.get("node_def", []):
+            node = SCHEMA.read("NodeDef", self.kinds.file.data, *span)
+            yield FunctionNode(
+                node.get("name", ""), node.get("op", ""), node.get("input", []),
+                partial(self._attrs, node),
+            )  # fmt: skip
+
+    def _attrs(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        name, spans = node.get("name", ""), node.get("attr", [])
+        return self.kinds.kind_of(name, node.get("op", ""), spans).copy_attrs()
+
+    def argument_names(self) -> list[str]:
+        """The names of its arguments, as nodes refer to them."""
+        args = [_read_arg(self.kinds.file, each) for each in self.inputs]
+        return [arg.get("name", "") for arg in args]
 
     def __call__(self) -> Graph:
         """The function as a graph."""
@@ -135,10 +173,15 @@ class FunctionReader:
 def functions_that_mention(root: Graph, text: str) -> Iterator[Graph]:
     """The functions that have an op type or a name of a function in them; functions
     that were read before are not searched."""
+    return (root.functions[name] for name in names_of_mentioning(root, text))
+
+
+def names_of_mentioning(root: Graph, text: str) -> Iterator[str]:
+    """The names of these functions, which are not read."""
     for name in root.functions:
         reader = root.deferred_functions.get(name)
         if not isinstance(reader, FunctionReader) or reader.mentions(text):
-            yield root.functions[name]
+            yield name
 
 
 def _read_arg(file: MessageFile, span: Span) -> dict[str, Any]:

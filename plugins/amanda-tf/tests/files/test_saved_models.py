@@ -19,9 +19,10 @@ from amanda.graph import Graph
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_tf.checkpoints import Bundle, read_single_file
-from amanda_tf.messages import SCHEMA
+from amanda_tf.messages import NODE_RECORDS, SCHEMA
 from amanda_tf.notes import VALUE
 from amanda_tf.saved_messages import SAVED
+from amanda_tf.saved_models import variable_values
 
 tf = pytest.importorskip("tensorflow", reason="needs TensorFlow, to make models")
 v1 = tf.compat.v1
@@ -153,6 +154,28 @@ def test_variables_have_their_values(models: Path) -> None:
     }
     pieces = [found[f"parts/part_{i}"].numpy() for i in range(3)]
     np.testing.assert_array_equal(np.concatenate(pieces), parts_of(models))
+
+
+def test_values_are_found_without_reading_what_restores_them(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> tuple[dict[str | None, Any], set[str]]:
+        root = amanda.load(models / "second")
+        ops = [op for op in root if VALUE in op.attrs]
+        rows = {op.name: (op.attrs[VALUE], NODE_RECORDS.of(op)["key"]) for op in ops}
+        return rows, set(root.deferred_functions)
+
+    rows, unread = found()
+    monkeypatch.setattr(variable_values, "restored_arguments", lambda reader: None)
+    by_graph, unread_then = found()  # by the edges of the function as a graph
+    assert {name: key for name, (_, key) in rows.items()} == {
+        name: key for name, (_, key) in by_graph.items()
+    }
+    assert [value.digest() for value, _ in rows.values()] == [
+        value.digest() for value, _ in by_graph.values()
+    ]
+    [restore] = unread - unread_then
+    assert "traced_restore" in restore
 
 
 def test_a_default_signature_is_the_interface(models: Path) -> None:

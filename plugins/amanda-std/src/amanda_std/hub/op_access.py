@@ -118,9 +118,9 @@ def op_arguments(
         else:
             given[key] = default
     for key in attrs:
-        if key not in given and all(p.name != key for p in form.params):
-            if not is_note(key):
-                raise InvalidTypeError(f"{operation.name} has no attribute {key!r}")
+        known = key in given or any(p.name == key for p in form.params)
+        if not (known or is_note(key)):
+            raise InvalidTypeError(f"{operation.name} has no attribute {key!r}")
     return args, given
 
 

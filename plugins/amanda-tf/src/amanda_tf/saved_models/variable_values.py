@@ -16,10 +16,15 @@ from amanda.graph import Graph, InputPort, Op, OutputPort
 from amanda.tensors import FunctionRef, Tensor
 from amanda.types import DType
 from amanda_tf.checkpoints.slice_keys import parse_slice_spec
-from amanda_tf.graphdef import functions_that_mention
+from amanda_tf.graphdef import (
+    FunctionReader,
+    functions_that_mention,
+    names_of_mentioning,
+)
 from amanda_tf.messages import NODE_RECORDS
 from amanda_tf.notes import VALUE
 from amanda_tf.saved_messages import SAVED
+from amanda_tf.saved_models.restore_functions import restored_arguments
 
 __all__ = ["VARIABLES", "add_values", "keyed_tensors"]
 
@@ -70,7 +75,21 @@ def add_values(
 def _restored_variables(root: Graph) -> Iterator[tuple[Op, tuple[str, str]]]:
     """The variables that ops restore, each with the key and the slice of its value."""
     callers = _Callers(root)
-    for graph in (root, *functions_that_mention(root, _RESTORES)):
+    graphs = [root]
+    for name in names_of_mentioning(root, _RESTORES):
+        reader = root.deferred_functions.get(name)
+        rows = None
+        if isinstance(reader, FunctionReader):
+            rows = restored_arguments(reader)
+        if rows is None:
+            graphs.append(root.functions[name])
+        for index, key in rows or ():
+            for call in callers[name]:
+                source = call.inputs[index] if index < len(call.inputs) else None
+                if source is not None:
+                    for found in _variables(source, callers, frozenset({name})):
+                        yield found, key
+    for graph in graphs:
         for op in graph:
             if op.type != _RESTORES or len(op.inputs) < 3:
                 continue
