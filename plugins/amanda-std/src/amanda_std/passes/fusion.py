@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from amanda.graph import Graph, Op
@@ -37,15 +37,28 @@ def fuse(graph: Graph) -> int:
     """Replace formulas by the op that they define; returns how many.
 
     Results change by rounding."""
-    return _fusion_rules()(graph)
+    types = {op.type for part in graph.graphs() for op in part}
+    heads = tuple(
+        (head, formula.call)
+        for head, formulas in _RULES.items()
+        for formula in formulas
+        if not types.isdisjoint(formula.parts)
+    )
+    return _fusion_rules(heads)(graph) if heads else 0
 
 
-@cache
-def _fusion_rules() -> Rewriting:
+class _Formula(NamedTuple):
+    """What replaces a formula, which has an op of one of the types `parts` in it."""
+
+    call: Callable[..., Any]
+    parts: frozenset[str]
+
+
+@lru_cache(64)
+def _fusion_rules(heads: tuple[tuple[str, Callable[..., Any]], ...]) -> Rewriting:
     rules = RuleSet("fuse", "amanda/std", "amanda/std")
-    for head, calls in _RULES.items():
-        for call in calls:
-            rules.read(head)(call)
+    for head, call in heads:
+        rules.read(head)(call)
     return Rewriting(rules, STD_SIDE)
 
 
@@ -390,10 +403,15 @@ def _product_of_rows(x: Any, *_: Any, **_attrs: Any) -> Any:
     return ops.matmul(Value(merged.inputs[0]), w)  # type: ignore[arg-type]
 
 
-_RULES: dict[str, tuple[Callable[..., Any], ...]] = {
-    "multiply": (_gelu, _gelu_by_tanh, _hard_sigmoid_product, _hard_swish),
-    "divide": (_hard_sigmoid_quotient,),
-    "add": (_layer_norm,),
-    "conv": (_padded_conv,),
-    "reshape": (_product_of_rows,),
+_RULES: Final[dict[str, tuple[_Formula, ...]]] = {
+    "multiply": (
+        _Formula(_gelu, frozenset({"erf", "erfc"})),
+        _Formula(_gelu_by_tanh, frozenset({"tanh"})),
+        _Formula(_hard_sigmoid_product, frozenset({"clip"})),
+        _Formula(_hard_swish, frozenset({"hardsigmoid", "clip"})),
+    ),
+    "divide": (_Formula(_hard_sigmoid_quotient, frozenset({"clip"})),),
+    "add": (_Formula(_layer_norm, frozenset({"rsqrt"})),),
+    "conv": (_Formula(_padded_conv, frozenset({"pad"})),),
+    "reshape": (_Formula(_product_of_rows, frozenset({"matmul"})),),
 }
