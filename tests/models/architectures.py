@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["ARCHITECTURES", "Architecture", "Exported", "build_network", "export"]
+__all__ = [
+    "ARCHITECTURES", "Architecture", "Exported", "build_network", "export",
+    "make_input",
+]  # fmt: skip
 
 
 class Architecture(NamedTuple):
@@ -128,6 +131,15 @@ def _build_module(architecture: Architecture, small: bool) -> tuple[Any, Any]:
             if key.endswith("running_var"):
                 each += torch.rand_like(each) / 10
     return TupleOutput(inner).eval(), config
+
+
+def make_input(architecture: Architecture, *, batch: int, small: bool) -> Any:
+    """A random input of a network in its full or its small configuration."""
+    import transformers
+
+    settings = architecture.small if small else architecture.full
+    config = getattr(transformers, architecture.config)(**settings)
+    return _make_input(architecture, config, batch=batch, small=small)
 
 
 def _make_input(

@@ -177,3 +177,39 @@ def test_what_it_reads_and_gives_is_in_the_report() -> None:
     (made,) = first.values.made.values()
     exponent = np.exp(gate - gate.max(2, keepdims=True))
     np.testing.assert_allclose(made, exponent / exponent.sum(2, keepdims=True), 1e-5)
+
+
+def long_lived(count: int, size: int, step: float) -> amanda.Graph:
+    """A chain of values all of which the last op reads."""
+    from amanda_std import ops
+
+    graph = amanda.Graph("amanda/std/1")
+    x = graph.parameter(f"float32[{size}]", "x")
+    values = [ops.tanh(x)]
+    for i in range(1, count):
+        values.append(ops.add(values[-1], np.float32(step if i == count // 2 else 0.5)))
+    total = values[0]
+    for value in values[1:]:
+        total = ops.add(total, value)
+    graph.result(total, "y")
+    return graph
+
+
+def test_memory_is_bounded() -> None:
+    import tracemalloc
+
+    size, count = 1 << 15, 96  # values of 128 KiB, 24 MiB in all, of each run
+    x = np.linspace(-1, 1, size, dtype="float32")
+    graphs = [long_lived(count, size, step) for step in (0.5, 0.75)]
+    bisect(*graphs, [x], backend="numpy")  # what it imports is no value
+    peaks = []
+    for memory in (4 << 20, 256 << 20):
+        tracemalloc.start()
+        found = bisect(*graphs, [x], backend="numpy", max_memory=memory)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert found.first is not None
+        assert found.first.op.index == list(graphs[1]).index(found.first.op)
+        assert [error.is_made for error in found.errors].count(True) == 1
+    assert peaks[0] < 8 << 20  # with what the kernels and the comparison need
+    assert peaks[1] > 12 << 20  # those that are read at the end

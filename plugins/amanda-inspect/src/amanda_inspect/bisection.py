@@ -21,18 +21,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from amanda.comparison import Difference, compare_values
 from amanda.errors import UsageError
 from amanda.graph import VALUE_NOTE, Graph, Op, OutputPort
 from amanda_inspect.bodies import body_calls
-from amanda_inspect.common import common_namespace
+from amanda_inspect.common import Unoptimized, common_namespace
 from amanda_inspect.lockstep import Lockstep, OpValues
 from amanda_inspect.matching import Matching, match_graphs
-from amanda_inspect.regions import find_first_error
-from amanda_inspect.windows import Backend, largest_element, reads_of
+from amanda_inspect.regions import find_first_error, find_removed_op
+from amanda_inspect.rounding import error_size, rounding_bound
+from amanda_inspect.windows import Backend, reads_of
 
 __all__ = ["Bisection", "OpError", "bisect"]
 
@@ -56,8 +56,10 @@ class OpError:
     threshold: float
     unmatched: tuple[Op, ...] = ()
     """Ops without a counterpart between this op and the values that correspond."""
+    missing: tuple[Op, ...] = ()
+    """Ops of the reference without a counterpart that compute what this op does."""
     values: OpValues | None = None
-    """What it read and gave."""
+    """What it read and gave, of the first op that makes an error."""
     inside: tuple[str, ...] = ()
     """The ops, outermost first, in whose bodies it is."""
 
@@ -132,10 +134,10 @@ def bisect(
             (other_options if other_backend else other_options or options) or {},
         ),
     )
-    a, b = common_namespace(a, b)
-    by_port = _feeds_by_port(a, feeds)
-    matching = match_graphs(a, b)
-    return _bisect(matching, by_port, sides, max_memory)
+    both = common_namespace(a, b)
+    by_port = _feeds_by_port(both.a, feeds)
+    search = _Search(sides, max_memory, both.unoptimized)
+    return search.bisect(match_graphs(both.a, both.b), by_port)
 
 
 def _feeds_by_port(
@@ -164,33 +166,74 @@ def _feeds_by_port(
     return {port: feeds[key] for key, port in ports.items()}
 
 
-def _bisect(
-    matching: Matching,
-    feeds: Mapping[OutputPort, Any],
-    sides: tuple[Backend, Backend],
-    max_memory: int,
-) -> Bisection:
-    run = Lockstep(matching, feeds, sides, max_memory)
-    found = Bisection(
-        unmatched=matching.unmatched_ops(),
-        unmatched_of_reference=matching.unmatched_reference_ops(),
-    )
-    for values in run:
-        error = _op_error(values, matching)
-        if error.is_made and values.op.bodies and error.counterpart is not None:
-            inner = _error_in_bodies(error, values, run, sides, max_memory)
-            error = inner or error
-        elif error.is_made and error.unmatched:
-            error = replace(error, op=find_first_error(run, values.op))
-        found.errors.append(error)
-    found.results = run.result_differences()
-    return found
+class _Search(NamedTuple):
+    """How errors are searched for, in a graph or in a body."""
+
+    sides: tuple[Backend, Backend]
+    max_memory: int
+    unoptimized: tuple[Unoptimized, Unoptimized] | None = None
+
+    def bisect(
+        self,
+        matching: Matching,
+        feeds: Mapping[OutputPort, Any],
+        own: Mapping[OutputPort, Any] | None = None,
+    ) -> Bisection:
+        """The errors of all ops that correspond."""
+        run = Lockstep(matching, feeds, self.sides, self.max_memory, own)
+        found = Bisection(
+            unmatched=matching.unmatched_ops(),
+            unmatched_of_reference=matching.unmatched_reference_ops(),
+        )
+        for values in run:
+            error = _op_error(values, matching)
+            if error.is_made and run.rejoins(values.op, error.size):
+                continue
+            if error.is_made:
+                error = self._locate(error, run)
+                if found.first is not None:
+                    error = replace(error, values=None)
+            found.errors.append(error)
+        found.results = run.result_differences()
+        return found
+
+    def _locate(self, error: OpError, run: Lockstep) -> OpError:
+        """An error at its op: in a body, or among ops that have no counterparts."""
+        op, limit = error.op, self.max_memory // 4
+        others = run.reference_segment(op)
+        missing = tuple(each for each in others if run.matching.is_free(each))
+        if op.bodies:
+            inner = self._find_in_bodies(error, run)
+            if inner is not None:
+                return replace(inner, missing=(*missing, *inner.missing))
+        found = find_first_error(run, op, limit) if error.unmatched else None
+        if found is None and self.unoptimized is not None:
+            found = find_removed_op(run, op, self.unoptimized, limit)
+        return replace(error, op=found or op, missing=missing)
+
+    def _find_in_bodies(self, error: OpError, run: Lockstep) -> OpError | None:
+        """The first error in a body, of the calls that both ops make."""
+        op, other = error.op, run.counterpart(error.op)
+        if other is None or not other.bodies:
+            return None
+        mine, theirs = (
+            {port: read(port) for port in reads_of(each) if not port.op.is_constant}
+            for each, read in ((op, run.forced_value), (other, run.reference.value))
+        )
+        search = self._replace(unoptimized=None)
+        for call in body_calls(op, other, mine, theirs, self.max_memory // 4):
+            found = search.bisect(call.matching, call.feeds, call.own).first
+            if found is not None:
+                return replace(found, inside=(op.label, *found.inside))
+        return None
 
 
 def _op_error(values: OpValues, matching: Matching) -> OpError:
-    sizes = {port: _error_size(values, port) for port in values.made}
+    sizes = {
+        port: error_size(values.made[port], values.wanted[port]) for port in values.made
+    }
     port = max(sizes, key=sizes.__getitem__)
-    size, bound = sizes[port], _rounding_bound(values.wanted[port])
+    size, bound = sizes[port], rounding_bound(values.wanted[port])
     is_made = size > bound
     made, total = (
         compare_values(each[port], values.wanted[port], measures=is_made)
@@ -204,63 +247,5 @@ def _op_error(values: OpValues, matching: Matching) -> OpError:
         size,
         bound,
         values.unmatched,
-        values if is_made else None,
+        values=values if is_made else None,
     )
-
-
-def _error_size(values: OpValues, port: OutputPort) -> float:
-    """The error made, relative to the largest element that is wanted."""
-    wanted = values.wanted[port]
-    difference = compare_values(values.made[port], wanted, measures=False)
-    if difference.why:
-        return inf
-    kind = getattr(getattr(wanted, "dtype", None), "kind", "O")
-    if kind not in "fcV":
-        return inf if difference.unequal else 0.0
-    if not difference.max_abs:
-        return 0.0
-    largest = largest_element(wanted)
-    return difference.max_abs / largest if largest else inf
-
-
-_ROUNDING: Final = {"float64": 1e-11, "float32": 2e-5, "complex64": 2e-5}
-
-
-def _rounding_bound(wanted: Any) -> float:
-    """The relative error up to which it is rounding: many additions, few roundings."""
-    from ml_dtypes import finfo
-
-    dtype = getattr(wanted, "dtype", None)
-    name = str(dtype)
-    if name in _ROUNDING:
-        return _ROUNDING[name]
-    if name == "complex128":
-        return _ROUNDING["float64"]
-    if dtype is None or dtype.kind not in "fV":
-        return 0.0
-    limits: Any = finfo
-    return 8 * float(limits(dtype).eps)
-
-
-def _error_in_bodies(
-    error: OpError,
-    values: OpValues,
-    run: Lockstep,
-    sides: tuple[Backend, Backend],
-    max_memory: int,
-) -> OpError | None:
-    """The first error that is made in a body, of the calls that the reference makes."""
-    other = error.counterpart
-    if other is None:
-        return None
-    arrays = {
-        port: run.reference.value(port)
-        for port in reads_of(other)
-        if not port.op.is_constant
-    }
-    calls = body_calls(values.op, other, run.matching.values, arrays, max_memory // 4)
-    for call in calls:
-        found = _bisect(call.matching, call.feeds, sides, max_memory).first
-        if found is not None:
-            return replace(found, inside=(values.op.label, *found.inside))
-    return None

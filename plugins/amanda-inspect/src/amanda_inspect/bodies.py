@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from amanda.backend import extract_graph
+from amanda.comparison import compare_values
 from amanda.graph import Graph, Op, OutputPort, copy_ops
 from amanda_inspect.matching import Matching, match_graphs
+from amanda_inspect.rounding import error_size, rounding_bound
 from amanda_inspect.windows import array_bytes, constant_array, with_constants
 from amanda_std.backends import StepRunner
 
@@ -18,58 +20,103 @@ MAX_CALLS: Final = 64
 
 
 class BodyCall(NamedTuple):
-    """A call of a body: the bodies of both graphs, and what that of the reference
-    reads."""
+    """A call of a body by both graphs."""
 
     matching: Matching
     feeds: dict[OutputPort, Any]
+    """What the body of the reference reads."""
+    own: dict[OutputPort, Any]
+    """What the other body reads that corresponds to nothing of the reference."""
+
+
+Arrays = Mapping[OutputPort, Any]
+Recorded = Mapping[str, list[list[Any]]]
+"""By body, what each call reads: the arguments, then what is captured."""
 
 
 def body_calls(
-    op: Op,
-    counterpart: Op,
-    values: Mapping[OutputPort, OutputPort],
-    arrays: Mapping[OutputPort, Any],
-    limit: int,
+    op: Op, counterpart: Op, arrays: Arrays, others: Arrays, limit: int
 ) -> Iterator[BodyCall]:
-    """The calls of bodies that the counterpart of an op makes, in order.
+    """The calls of bodies that both an op and its counterpart make, by body, in order.
 
-    `values` has the counterparts of values of the graph of `op`, `arrays` what the
-    counterpart reads. The first calls are recorded, up to `limit` bytes.
+    `arrays` has what the op reads, `others` what the counterpart reads. The first calls
+    are recorded, up to `limit` bytes. What two bodies read corresponds where it is
+    equal in the first call.
     """
-    bodies = {
-        key: (body, counterpart.bodies[key])
-        for key, body in op.bodies.items()
-        if key in counterpart.bodies
-    }
-    for key, inputs in _record_calls(counterpart, arrays, limit):
-        if key in bodies:
-            yield _body_call(*bodies[key], values, inputs)
+    calls = _record_calls(op, arrays, limit // 2)
+    theirs = _record_calls(counterpart, others, limit // 2)
+    for key in op.bodies:
+        if key not in counterpart.bodies or not (calls.get(key) and theirs.get(key)):
+            continue
+        sides = op.bodies[key], counterpart.bodies[key]
+        pairs = _equal_reads(calls[key][0], theirs[key][0])
+        for mine, other in zip(calls[key], theirs[key], strict=False):
+            yield _body_call(sides, (op, counterpart), pairs, mine, other)
+
+
+def _equal_reads(mine: Sequence[Any], theirs: Sequence[Any]) -> dict[int, int]:
+    """Which of the arrays that two calls read are equal, each once and in order."""
+    free = list(range(len(theirs)))
+    found: dict[int, int] = {}
+    for i, array in enumerate(mine):
+        equal = [j for j in free if _are_equal(array, theirs[j])]
+        if equal:
+            found[i] = equal[0]
+            free.remove(equal[0])
+    return found
+
+
+def _are_equal(mine: Any, theirs: Any) -> bool:
+    difference = compare_values(mine, theirs, measures=False)
+    if difference.why or getattr(theirs, "dtype", None) is None:
+        return difference.equal
+    return error_size(mine, theirs) <= rounding_bound(theirs)
 
 
 def _body_call(
-    body: Graph,
-    other: Graph,
-    values: Mapping[OutputPort, OutputPort],
-    inputs: Sequence[Any],
+    bodies: tuple[Graph, Graph],
+    ops: tuple[Op, Op],
+    pairs: Mapping[int, int],
+    mine: Sequence[Any],
+    theirs: Sequence[Any],
 ) -> BodyCall:
-    root, roots = _as_root(body)
-    reference, references = _as_root(other)
-    reads = (*other.parameters, *other.captures)
+    (root, inputs), (reference, references) = map(_as_root, bodies)
+    reads, others = ([*body.parameters, *body.captures] for body in bodies)
+    matched, own = {}, {}
+    for i, read in enumerate(reads):
+        port = inputs.get(read)
+        other = references.get(others[pairs[i]]) if i in pairs else None
+        if port is not None and other is not None:
+            matched[port] = other
+        elif port is not None:
+            own[port] = mine[i]
     feeds = {
         references[port]: array
-        for port, array in zip(reads, inputs, strict=True)
+        for port, array in zip(others, theirs, strict=True)
         if port in references
     }
-    pairs: dict[OutputPort, OutputPort] = {}
-    pairs.update(zip(body.parameters, other.parameters, strict=False))
-    pairs |= {port: values[port] for port in body.captures if port in values}
-    matched = {
-        roots[mine]: references[theirs]
-        for mine, theirs in pairs.items()
-        if mine in roots and theirs in references
-    }
-    return BodyCall(match_graphs(reference, root, matched), feeds)
+    results = _result_pairs(bodies, ops, pairs)
+    values = [
+        (root.results[i], reference.results[j])
+        for i, j in results
+        if root.results[i] is not None and reference.results[j] is not None
+    ]
+    return BodyCall(match_graphs(reference, root, matched, values), feeds, own)
+
+
+def _result_pairs(
+    bodies: tuple[Graph, Graph], ops: tuple[Op, Op], pairs: Mapping[int, int]
+) -> list[tuple[int, int]]:
+    """Results of two bodies that correspond: where arguments of the next call do."""
+    if ops[0].type == ops[1].type and len(bodies[0].results) == len(bodies[1].results):
+        return [(i, i) for i in range(len(bodies[0].results))]
+    shifts = [1 if op.type == "loop" else 0 for op in ops]
+    found = [(i - shifts[0], j - shifts[1]) for i, j in pairs.items()]
+    counts = [
+        min(len(body.results), len(body.parameters) - shift)
+        for body, shift in zip(bodies, shifts, strict=True)
+    ]
+    return [(i, j) for i, j in found if 0 <= i < counts[0] and 0 <= j < counts[1]]
 
 
 def _as_root(body: Graph) -> tuple[Graph, dict[OutputPort, OutputPort]]:
@@ -96,10 +143,8 @@ def _as_root(body: Graph) -> tuple[Graph, dict[OutputPort, OutputPort]]:
     return root, inputs
 
 
-def _record_calls(
-    op: Op, arrays: Mapping[OutputPort, Any], limit: int
-) -> list[tuple[str, list[Any]]]:
-    """The keys of bodies that an op calls on numpy, with what each call reads."""
+def _record_calls(op: Op, arrays: Arrays, limit: int) -> Recorded:
+    """What the calls of the bodies of an op read, on numpy."""
     assert op.graph is not None
     part, reads = extract_graph(op.graph, with_constants([op]), op.outputs)
     (copy,) = [each for each in part if each.type == op.type and each.bodies]
@@ -116,7 +161,7 @@ class _Recorder(StepRunner):
     limit = 0
 
     def __init__(self, graph: Graph, keys: Mapping[int, str]) -> None:
-        self.calls: list[tuple[str, list[Any]]] = []
+        self.calls: dict[str, list[list[Any]]] = {}
         self._keys = keys
         super().__init__(graph)
 
@@ -129,11 +174,14 @@ class _Recorder(StepRunner):
 
         size = sum(map(array_bytes, inputs))
         key = self._keys.get(id(body))
-        if key is None or len(self.calls) >= MAX_CALLS or size > self.limit:
+        if key is None or size > self.limit:
+            return
+        calls = self.calls.setdefault(key, [])
+        if len(calls) == MAX_CALLS:
             return
         self.limit -= size
         kept = [np.array(x) if isinstance(x, np.ndarray) else x for x in inputs]
-        self.calls.append((key, kept))
+        calls.append(kept)
 
 
 class _RecordedBody(StepRunner):

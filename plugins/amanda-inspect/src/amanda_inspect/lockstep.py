@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Any, NamedTuple
 
 from amanda.comparison import Difference, compare_values
 from amanda.graph import Graph, Op, OutputPort, copy_ops
 from amanda.types import DType, TensorType, Type, accepts
 from amanda_inspect.matching import Matching
+from amanda_inspect.rounding import error_size, rounding_bound
+from amanda_inspect.value_store import MemoryBudget, ValueStore
 from amanda_inspect.windows import (
     Backend,
     Values,
@@ -25,7 +28,7 @@ from amanda_inspect.windows import (
     with_constants,
 )
 
-__all__ = ["Lockstep", "OpValues"]
+__all__ = ["Lockstep", "OpValues", "Reference"]
 
 
 class OpValues(NamedTuple):
@@ -49,12 +52,15 @@ class Reference:
 
     def __init__(
         self, graph: Graph, feeds: Values, needs: Counter[OutputPort],
-        backend: Backend, limit: int,
+        backend: Backend, limit: int, budget: MemoryBudget | None = None,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.backend = backend
         self.windows = windows_of(graph, feeds, limit)
-        self.values: Values = dict(feeds)
+        self._window_of = {op: i for i, ops in enumerate(self.windows) for op in ops}
+        self._feeds = feeds
+        self.values = ValueStore(budget or MemoryBudget(limit))
+        self.values.update(feeds)
         self.needs = needs
         """How often each value is still needed by the other graph."""
         self._readers = _count_readers(graph)
@@ -64,9 +70,24 @@ class Reference:
         """A value, computed with its window and those before."""
         if port.op.is_constant:
             return constant_array(port)
-        while port not in self.values:
+        while port not in self.values and self._done <= self._window_of[port.op]:
             self._run_window()
+        if port not in self.values:
+            return self._value_again(port)
         return self.values[port]
+
+    def _value_again(self, port: OutputPort) -> Any:
+        """A value that was released, computed from those that are left."""
+        ops: dict[Op, None] = {}
+        waiting = [port]
+        while waiting:
+            value = waiting.pop()
+            if value.op in ops or value.op.is_constant or value in self.values:
+                continue
+            ops[value.op] = None
+            waiting += reads_of(value.op)
+        in_order = sorted(ops, key=lambda op: op.index)
+        return run_ops(self.graph, in_order, [port], self.value, self.backend)[port]
 
     def _run_window(self) -> None:
         ops = self.windows[self._done]
@@ -91,7 +112,8 @@ class Reference:
         self._release(port)
 
     def _release(self, port: OutputPort) -> None:
-        if self.needs[port] <= 0 and self._readers[port] <= 0:
+        is_read = self.needs[port] > 0 or self._readers[port] > 0
+        if not is_read and port not in self._feeds:
             self.values.pop(port, None)
 
 
@@ -100,24 +122,32 @@ class Lockstep:
 
     def __init__(
         self, matching: Matching, feeds: Mapping[OutputPort, Any],
-        sides: tuple[Backend, Backend], max_memory: int,
+        sides: tuple[Backend, Backend], max_memory: int, own: Values | None = None,
     ) -> None:  # fmt: skip
         self.matching = matching
         self.backend = sides[1]
-        limit = max_memory // 4
-        inverse = {theirs: mine for mine, theirs in matching.values.items()}
-        self.own: Values = {
-            inverse[port]: value for port, value in feeds.items() if port in inverse
+        limit = max_memory // 8  # of a window, three of which are in memory at a time
+        budget = MemoryBudget(max_memory // 2)
+        values = matching.values
+        self._feeds: Values = {
+            port: feeds[values[port]]
+            for port in matching.b.parameters
+            if values.get(port) in feeds
         }
-        self._feeds = dict(self.own)
-        self.windows = windows_of(matching.b, self.own, limit)
+        self._feeds.update(own or {})
+        self.own = ValueStore(budget)
+        """The values of the run of `b`."""
+        self.own.update(self._feeds)
+        self.windows = windows_of(matching.b, self._feeds, limit)
         self._matched_ops = self._ops_to_compare()
         self.reference = Reference(
-            matching.a, dict(feeds), self._needs(), sides[0], limit
+            matching.a, dict(feeds), self._needs(), sides[0], limit, budget
         )
         self._readers = _count_readers(matching.b)
-        self._chained: Values = {}
+        self._chained = ValueStore(budget)
         """Values without a counterpart, computed from those of the reference."""
+        self._made: Values = {}
+        """Values of the window, computed from those of the reference."""
 
     def _ops_to_compare(self) -> set[Op]:
         values = self.matching.values
@@ -142,7 +172,16 @@ class Lockstep:
         values = self.matching.values
         reads = {port for op in ops for port in reads_of(op)}
         gives = {port for op in ops for port in op.outputs}
-        return {values[port] for port in reads | gives if port in values}
+        needed = {values[port] for port in reads | gives if port in values}
+        for other in (self.counterpart(op) for op in ops if op.bodies):
+            reads = () if other is None else reads_of(other)
+            needed.update(port for port in reads if not port.op.is_constant)
+        return needed
+
+    def counterpart(self, op: Op) -> Op | None:
+        """The op of the reference that computes what an op does, if one does."""
+        found = [self.matching.values.get(port) for port in op.outputs]
+        return next((port.op for port in found if port is not None), None)
 
     def __iter__(self) -> Iterator[OpValues]:
         for ops in self.windows:
@@ -160,8 +199,8 @@ class Lockstep:
         total = run_ops(
             self.matching.b, ops, [*compared, *later], self._own_value, self.backend
         )
-        made = self._run_forced(ops, [*compared, *later])
         self.own.update(total)
+        self._made = made = self._run_forced(ops, [*compared, *later])
         self._chained.update({port: made[port] for port in later})
         wanted = {port: self.reference.value(matched[port]) for port in compared}
         for op in ops:
@@ -170,9 +209,11 @@ class Lockstep:
         self._readers.subtract(inside)
         for port in self._needed_by(ops):
             self.reference.need_less(port)
-        for port in [*self.own]:
-            if self._readers[port] <= 0 and port not in self._feeds:
-                del self.own[port]
+        for store in (self.own, self._chained):
+            for port in [*store]:
+                if self._readers[port] <= 0 and port not in self._feeds:
+                    del store[port]
+        self._made = {}
 
     def _op_values(
         self, op: Op, made: Values, total: Values, wanted: Values
@@ -194,6 +235,65 @@ class Lockstep:
             tuple(segment[:-1]),
         )
 
+    def rejoins(self, op: Op, size: float) -> bool:
+        """Whether an error of a size vanishes in what is computed from the output.
+
+        Then the two ops only seem to correspond: one model scales what the other does
+        not, and makes up for it. The pair is dropped.
+        """
+        values = self.matching.values
+        ports = [port for port in op.outputs if port in values]
+        if any(port in self.matching.b.results for port in ports):
+            return False
+        dropped = {port: values.pop(port) for port in ports}
+        chained = {port: self._made[port] for port in ports}
+        self._chained.update(chained)
+        after = self._compared_after(op)
+        found = {each: self._run_chained(each) for each in after}
+        if after and all(self._error_of(found[each]) < size / 10 for each in after):
+            for each in after:
+                self._made.update(
+                    {p: v for p, v in found[each].items() if p in self._made}
+                )
+            return True
+        values.update(dropped)
+        for port in chained:
+            del self._chained[port]
+        return False
+
+    def _compared_after(self, op: Op) -> list[Op]:
+        """The next ops whose outputs correspond that read what an op computes."""
+        found: dict[Op, None] = {}
+        waiting, seen = [op], {op}
+        while waiting:
+            for port in waiting.pop().outputs:
+                for user in port.user_ops:
+                    if user in seen or user.graph is not op.graph:
+                        continue
+                    seen.add(user)
+                    if any(each in self.matching.values for each in user.outputs):
+                        found[user] = None
+                    else:
+                        waiting.append(user)
+        return list(found)
+
+    def _run_chained(self, op: Op) -> Values:
+        """The outputs of an op, and of those before it that have no counterparts."""
+        ops = self.segment(op)
+        wanted = [port for each in ops for port in each.outputs]
+        return run_ops(self.matching.b, ops, wanted, self.forced_value, self.backend)
+
+    def _error_of(self, found: Values) -> float:
+        """The largest error of values; infinite where it is more than rounding."""
+        values = self.matching.values
+        worst = 0.0
+        for port, value in found.items():
+            if port in values:
+                wanted = self.reference.value(values[port])
+                size = error_size(value, wanted)
+                worst = max(worst, size if size <= rounding_bound(wanted) else inf)
+        return worst
+
     def segment(self, op: Op) -> list[Op]:
         """An op and the ops without counterparts that it depends on, in order."""
         found: dict[Op, None] = {op: None}
@@ -207,6 +307,21 @@ class Lockstep:
                     waiting.append(source)
         return sorted(found, key=lambda each: each.index)
 
+    def reference_segment(self, op: Op) -> list[Op]:
+        """The ops that compute in the reference what an op does, in order: from values
+        on that correspond to values of the other graph."""
+        counterparts = set(self.matching.values.values())
+        found: dict[Op, None] = {}
+        values = (self.matching.values.get(port) for port in op.outputs)
+        waiting = [port.op for port in values if port is not None]
+        while waiting:
+            each = waiting.pop()
+            if each in found or each.is_constant or isinstance(each, Graph):
+                continue
+            found[each] = None
+            waiting += [p.op for p in reads_of(each) if p not in counterparts]
+        return sorted(found, key=lambda each: each.index)
+
     def _own_value(self, port: OutputPort) -> Any:
         return self.own[port]
 
@@ -214,7 +329,7 @@ class Lockstep:
         """What an op reads in place of a value: that of the reference, if it has one
         of its type."""
         if port not in self.matching.values:
-            return self._chained[port]
+            return self._chained[port] if port in self._chained else self.own[port]
         value = self.reference.value(self.matching.values[port])
         return value if _may_be(value, port.type) else self.own[port]
 

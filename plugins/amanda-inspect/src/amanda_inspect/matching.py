@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from amanda.comparison import match_ports
@@ -76,15 +76,19 @@ class Matching:
 
 
 def match_graphs(
-    a: Graph, b: Graph, inputs: Mapping[OutputPort, OutputPort] | None = None
+    a: Graph,
+    b: Graph,
+    inputs: Mapping[OutputPort, OutputPort] | None = None,
+    results: Sequence[tuple[OutputPort, OutputPort]] | None = None,
 ) -> Matching:
     """Match the ops of two graphs of one namespace.
 
     Inputs and results correspond by name, order or type, or `inputs` of b to those of a
-    as given, and then results in order. From the inputs on, ops of one
+    as given, and then `results`, by default in order. From the inputs on, ops of one
     type match that read matched values at the same places; of several, those with the
     same name, attributes and constants. What is left is matched from the results
-    backwards, by the places at which matched ops read, then by name.
+    backwards, by the places at which matched ops read, then by name. Types of outputs
+    must agree, unless nothing else is left and ops of one type read them.
     """
     matching = Matching(a, b)
     if a is b:
@@ -98,15 +102,17 @@ def match_graphs(
         results = _result_pairs(matching)
     else:
         matching.values.update(inputs)
-        both = zip(b.results, a.results, strict=True)
+        both = zip(b.results, a.results, strict=False) if results is None else results
         results = [(x, y) for x, y in both if x is not None and y is not None]
     while True:
         before = len(matching.ops)
-        _match_forward(matching)
+        _match_forward(matching, _give_equal_types)
         _match_backward(matching, results)
         if len(matching.ops) == before:
             _match_names(matching)
         if len(matching.ops) == before:
+            _match_forward(matching, _are_read_alike)
+        if len(matching.ops) == before and not _match_values(matching, results):
             return matching
 
 
@@ -160,7 +166,22 @@ def _result_pairs(matching: Matching) -> list[tuple[OutputPort, OutputPort]]:
     return [(b, a) for b, a in found if b is not None and a is not None]
 
 
-def _match_forward(matching: Matching) -> None:
+def _give_equal_types(op: Op, other: Op) -> bool:
+    """Whether the outputs of two ops may be equal, as far as their types say."""
+    both = zip(op.outputs, other.outputs, strict=False)
+    return all(_may_be_equal(mine.type, theirs.type) for mine, theirs in both)
+
+
+def _are_read_alike(op: Op, other: Op) -> bool:
+    """Whether ops of one type read the outputs of two ops."""
+    users = (
+        {user.type for port in each.outputs for user in port.user_ops}
+        for each in (op, other)
+    )
+    return bool(set.intersection(*users))
+
+
+def _match_forward(matching: Matching, may_match: Callable[[Op, Op], bool]) -> None:
     """Match ops that read matched values at the same places."""
     waiting: dict[Any, list[Op]] = defaultdict(list)
     for other in matching.a:
@@ -175,7 +196,7 @@ def _match_forward(matching: Matching) -> None:
         candidates = [
             other
             for other in waiting.get(_signature(op, inputs), ())
-            if matching.is_free(other)
+            if matching.is_free(other) and may_match(op, other)
         ]
         if candidates:
             matching.add(op, _most_similar(op, candidates))
@@ -285,15 +306,31 @@ def _match_backward(
     waiting = [*results, *_read_pairs(list(matching.ops.items()))]
     while waiting:
         mine, theirs = waiting.pop()
-        if mine.index != theirs.index or isinstance(mine.op, Graph):
-            continue
         op, other = mine.op, theirs.op
+        if isinstance(op, Graph) or isinstance(other, Graph):
+            continue
         if op.is_constant or other.is_constant or mine in matching.values:
             continue
-        if matching.add(op, other):
+        if not _may_be_equal(mine.type, theirs.type):
+            continue
+        if mine.index == theirs.index and matching.add(op, other):
             waiting += _read_pairs([(op, other)])
-        elif op not in matching.ops and matching.is_free(other):
+
+
+def _match_values(
+    matching: Matching, results: Sequence[tuple[OutputPort, OutputPort]]
+) -> int:
+    """Match values that different ops compute, and matched ops, or results, read."""
+    before = len(matching.values)
+    for mine, theirs in (*results, *_read_pairs(list(matching.ops.items()))):
+        op, other = mine.op, theirs.op
+        is_open = op not in matching.ops and matching.is_free(other)
+        is_inner = not isinstance(op, Graph) and not isinstance(other, Graph)
+        if op.is_constant or other.is_constant or mine in matching.values:
+            continue
+        if is_inner and is_open:
             matching.add_values(mine, theirs)
+    return len(matching.values) - before
 
 
 def _read_pairs(

@@ -4,110 +4,181 @@ Two models may compute one value by different ops: attention as one op, or as pr
 and a softmax. Both regions run on the same inputs, the reference with its composites
 decomposed. Values with the same elements, in any order, correspond. The error is made
 by the first op whose output corresponds to nothing, nor does what is computed from it.
+
+A fault may make an op one that optimization removes, such as a transposition that keeps
+the order of axes. So regions are searched as they were before it as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any, Final, NamedTuple
 
 from amanda.backend import extract_graph
-from amanda.graph import Graph, Op, OutputPort
-from amanda_inspect.lockstep import Lockstep
-from amanda_inspect.windows import Values, reads_of, run_ops, run_part, with_constants
+from amanda.graph import Op, OutputPort
+from amanda_inspect.common import Unoptimized
+from amanda_inspect.lockstep import Lockstep, Reference
+from amanda_inspect.rounding import rounding_bound
+from amanda_inspect.windows import Backend, reads_of, with_constants
 from amanda_std.backends import infer, is_not_composite, lower
 
-__all__ = ["find_first_error"]
+__all__ = ["find_first_error", "find_removed_op"]
+
+SAMPLE: Final = 4096
+"""Elements by which large values are compared, in order and sorted."""
 
 
-def find_first_error(run: Lockstep, op: Op) -> Op:
-    """The op of the region that ends in `op` which makes its error."""
+class Print(NamedTuple):
+    """A sample of the elements of a value; None where they say nothing."""
+
+    shape: tuple[int, ...]
+    bound: float
+    ordered: Any
+    sorted: Any
+
+
+def find_first_error(run: Lockstep, op: Op, limit: int) -> Op | None:
+    """The op of the region that ends in `op` which makes its error, if one does."""
     region = run.segment(op)
-    values = run_ops(
-        run.matching.b,
-        region,
-        [port for each in region for port in each.outputs],
-        run.forced_value,
-        run.backend,
-    )
-    known = [run.reference.values[p] for p in _reference_reads(run, op)]
-    theirs = [*_reference_values(run, op), *known]
-    mine = {port: _has_equal(value, theirs) for port, value in values.items()}
-    found = _without_equal_descendants(region, mine)
-    return found[0] if found else op
+    theirs = list(_reference_prints(run, op, limit))
+    mine = _prints_of(region, run.forced_value, run.backend, limit)
+    equal = _find_equal(list(mine), theirs, _same_elements)
+    return _first_without_equal(region, equal)
 
 
-def _reference_region(run: Lockstep, op: Op) -> list[Op]:
-    """The ops of the reference that no op of the other graph corresponds to."""
-    counterparts = set(run.matching.values.values())
-    found: dict[Op, None] = {}
-    waiting = [
-        run.matching.values[p].op for p in op.outputs if p in run.matching.values
-    ]
-    while waiting:
-        each = waiting.pop()
-        if each in found or each.is_constant or isinstance(each, Graph):
-            continue
-        found[each] = None
-        waiting += [p.op for p in reads_of(each) if p not in counterparts]
-    return sorted(found, key=lambda each: each.index)
+def find_removed_op(
+    run: Lockstep, op: Op, sides: tuple[Unoptimized, Unoptimized], limit: int
+) -> Op | None:
+    """An op that optimization removed, whose output no value of the reference is."""
+    values = run.matching.values
+    ports = [port for port in op.outputs if port in values]
+    mine = sides[1].region(ports, values)
+    theirs = sides[0].region([values[p] for p in ports], set(values.values()))
+    if len(mine) < 2 or not theirs:
+        return None
+
+    def read(i: int, value: Callable[[OutputPort], Any]) -> Callable[..., Any]:
+        return lambda port: value(sides[i].values[port])
+
+    given = read(0, run.reference.value)
+    prints = [
+        each for _, each in _prints_of(theirs, given, run.reference.backend, limit)
+        if each is not None
+    ]  # fmt: skip
+    own = list(_prints_of(mine, read(1, run.forced_value), run.backend, limit))
+    if _first_without_equal(mine, _find_equal(own, prints, _same_elements)):
+        return None
+    equal = _find_equal(own, prints, _same_order)
+    kept = {each.type for each in theirs if not sides[0].is_removed(each)}
+    for each in mine:
+        if sides[1].is_removed(each):  # what it returns is what it reads
+            equal[each.output] = False if each.type in kept else None
+    return _first_without_equal(mine, equal)
 
 
-def _reference_reads(run: Lockstep, op: Op) -> list[OutputPort]:
-    """The values that the region of the reference reads, as far as they are kept."""
-    region = _reference_region(run, op)
+def _find_equal(
+    own: Sequence[tuple[OutputPort, Print | None]],
+    others: Sequence[Print],
+    same: Callable[[Print, Print], bool],
+) -> dict[OutputPort, bool | None]:
+    """Whether each value has an equal one."""
+    return {
+        port: None if each is None else any(same(each, other) for other in others)
+        for port, each in own
+    }
+
+
+def _reference_prints(run: Lockstep, op: Op, limit: int) -> Iterator[Print]:
+    """Prints of what the reference computes, with composites decomposed, and reads."""
+    region = run.reference_segment(op)
     own = {port for each in region for port in each.outputs}
     reads = dict.fromkeys(p for each in region for p in reads_of(each) if p not in own)
-    return [port for port in reads if port in run.reference.values]
+    for port in reads:
+        known = _print(run.reference.value(port))
+        if known is not None:
+            yield known
+    value, backend = run.reference.value, run.reference.backend
+    for is_lowered in (False, True):
+        for _, found in _prints_of(region, value, backend, limit, is_lowered):
+            if found is not None:
+                yield found
 
 
-def _reference_values(run: Lockstep, op: Op) -> list[Any]:
-    """All values of the region of the reference, with its composites decomposed."""
-    region = _reference_region(run, op)
+def _prints_of(
+    region: Sequence[Op],
+    value: Callable[[OutputPort], Any],
+    backend: Backend,
+    limit: int,
+    is_lowered: bool = False,
+) -> Iterator[tuple[OutputPort, Print | None]]:
+    """Prints of all values of some ops of a graph, window by window."""
+    graph = region[0].graph
+    assert graph is not None
     results = [port for each in region for port in each.outputs]
-    part, reads = extract_graph(run.matching.a, with_constants(region), results)
-    if not all(port in run.reference.values for port in reads):
-        return []
-    lower(part, is_not_composite)
-    infer(part)
-    for each in list(part):
-        if not each.is_constant:
-            for port in each.outputs:
-                part.result(port)
-    for i, port in enumerate(part.outputs):
-        port.name = f"value {i}"
-    feeds = [run.reference.values[port] for port in reads]
-    return run_part(part, feeds, run.reference.backend)
+    part, reads = extract_graph(graph, with_constants(region), results)
+    feeds = dict(zip(part.parameters, map(value, reads), strict=True))
+    if is_lowered:
+        lower(part, is_not_composite)
+        infer(part)
+        pairs = [(p, p) for op in part if not op.is_constant for p in op.outputs]
+    else:
+        both = zip(results, part.results, strict=True)
+        pairs = [(port, copy) for port, copy in both if copy is not None]
+    needs = Counter(copy for _, copy in pairs)
+    while part.result_ports:
+        part.remove_result(len(part.result_ports) - 1)
+    run = Reference(part, feeds, needs, backend, limit)
+    for port, copy in pairs:
+        yield port, _print(run.value(copy))
+        run.need_less(copy)
 
 
-def _has_equal(value: Any, others: Sequence[Any]) -> bool | None:
-    """Whether one of the others has the same elements; None where that says nothing."""
+def _print(value: Any) -> Print | None:
     import numpy as np
 
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if kind not in "fV" or value.size < 2:
         return None
-    mine = np.sort(value, axis=None).astype("float64")
-    if mine[0] == mine[-1]:
+    flat = np.nan_to_num(np.asarray(value).reshape(-1).astype("float64"))
+    ranks = np.linspace(0, flat.size - 1, min(flat.size, SAMPLE)).astype("int64")
+    in_order = np.sort(flat)
+    if in_order[0] == in_order[-1]:
         return None
-    bound = 1e-4 * float(np.abs(mine[np.isfinite(mine)]).max(initial=0.0))
-    for other in others:
-        if getattr(other, "size", 0) == mine.size and other.dtype.kind in "fV":
-            theirs = np.sort(other, axis=None).astype("float64")
-            if np.allclose(mine, theirs, rtol=0, atol=bound, equal_nan=True):
-                return True
-    return False
+    bound = rounding_bound(value) * float(np.abs(flat).max())
+    return Print(value.shape, bound, flat[ranks], in_order[ranks])
 
 
-def _without_equal_descendants(region: Sequence[Op], equal: Values) -> list[Op]:
-    """Ops whose outputs correspond to nothing, and all that is computed from them."""
+def _same_elements(mine: Print, theirs: Print) -> bool:
+    return prod(mine.shape) == prod(theirs.shape) and _are_close(
+        mine.sorted, theirs.sorted, mine.bound
+    )
+
+
+def _same_order(mine: Print, theirs: Print) -> bool:
+    same = mine.shape == theirs.shape
+    return same and _are_close(mine.ordered, theirs.ordered, mine.bound)
+
+
+def _are_close(a: Any, b: Any, bound: float) -> bool:
+    import numpy as np
+
+    return bool(np.abs(a - b).max() <= bound)
+
+
+def _first_without_equal(
+    region: Sequence[Op], equal: Mapping[OutputPort, bool | None]
+) -> Op | None:
+    """The first op whose outputs equal nothing, nor does what is computed from it."""
     good: set[Op] = set()
     for op in reversed(region):
         users = {user for port in op.outputs for user in port.user_ops}
         if any(equal.get(port) for port in op.outputs) or users & good:
             good.add(op)
-    return [
+    bad = (
         op
         for op in region
         if op not in good and any(equal.get(p) is False for p in op.outputs)
-    ]
+    )
+    return next(bad, None)

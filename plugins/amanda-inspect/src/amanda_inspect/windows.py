@@ -22,7 +22,6 @@ __all__ = [
     "Values",
     "array_bytes",
     "constant_array",
-    "largest_element",
     "reads_of",
     "run_ops",
     "run_part",
@@ -159,14 +158,3 @@ def array_bytes(value: Any) -> int:
     if isinstance(value, list | tuple):
         return sum(map(array_bytes, value))
     return int(getattr(value, "nbytes", 0))
-
-
-def largest_element(value: Any) -> float:
-    """The largest magnitude of the finite elements of an array."""
-    import numpy as np
-
-    sizes = np.abs(value if value.dtype.kind in "fc" else value.astype("float32"))
-    largest = float(sizes.max(initial=0.0))
-    if np.isfinite(largest):
-        return largest
-    return float(sizes[np.isfinite(sizes)].max(initial=0.0))

@@ -159,6 +159,9 @@ def _error_lines(error: OpError) -> Iterator[str | Table]:
     if error.unmatched:
         names = ", ".join(each.label for each in error.unmatched[:8])
         yield f"  computed with ops that the reference has not: {names}"
+    if error.missing:
+        names = ", ".join(each.label for each in error.missing[:8])
+        yield f"  without ops that the reference computes it with: {names}"
     if error.values is not None:
         rows = [
             (f"reads {_name(port)}", *_range(value))
@@ -225,6 +228,7 @@ def _error_data(error: OpError) -> dict[str, object]:
         "made": _difference_data(error.made),
         "total": _difference_data(error.total),
         "unmatched": [op.label for op in error.unmatched],
+        "missing": [op.label for op in error.missing],
     }
 
 

@@ -33,7 +33,8 @@ def command(first: str, second: str, *, form: str | None, everything: bool) -> A
     """
     graphs = [open_model(file, form)[0] for file in (first, second)]
     with show_progress(f"comparing {first} and {second}"):
-        found = diff(*common_namespace(*graphs))
+        both = common_namespace(*graphs)
+        found = diff(both.a, both.b)
     lines = list(found.lines(None if everything else 20))
     text = lines or [f"{first} and {second} are the same graph"]
     return Answer(_data(found), text, exit_code=int(not found.is_empty))

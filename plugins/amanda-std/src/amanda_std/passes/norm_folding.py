@@ -60,7 +60,8 @@ def _batch_norm(
     if axis % x.ndim != _channel_axis(layer, x.ndim):
         raise Decline("it is not the channels that are scaled")
     scale, bias, mean, var = map(_array_of, (scale, bias, mean, var))
-    factor = scale / np.sqrt(var + var.dtype.type(epsilon))
+    with np.errstate(invalid="ignore", divide="ignore"):  # NaN, as the op computes
+        factor = scale / np.sqrt(var + var.dtype.type(epsilon))
     return _scaled_layer(layer, factor, bias - mean * factor)
 
 

@@ -1,0 +1,90 @@
+"""Bisection of models with planted faults: how many are named, in what time and memory.
+
+    python benchmarks/bisect_faults.py [NUMBER ...] [--folder F] [--small] [--seed N]
+                                       [--backend NAME] [--max-memory MB]
+
+Each of forty faults is planted in a file of ResNet-50, BERT-base, GPT-2 or a model
+with a loop and a conditional (tests/planted); F keeps the models. The time is that of
+loading and bisecting both files, relative to loading and running one after the other.
+`--memory` measures the peak of memory in place of times. Exits with 1 if a fault is not
+named, or if the median of the ratios exceeds 4. Needs torch, transformers, onnxscript
+and onnx.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+LIMIT = 4
+"""Maximum time of a bisection, relative to the two plain runs."""
+
+
+def main() -> int:
+    given = _arguments()
+    from planted.networks import make_network
+    from planted.table import FAULTS
+
+    with tempfile.TemporaryDirectory() as folder:
+        place = given.folder or Path(folder)
+        rows = []
+        for fault in FAULTS:
+            if not given.numbers or fault.number in given.numbers:
+                network = make_network(fault.network, place, small=given.small)
+                rows.append(_row(fault, network, given))
+    right = sum(row[0] for row in rows)
+    ratios = [row[1] for row in rows if row[1]]
+    print(f"{right} of {len(rows)} faults are named")
+    if ratios:
+        middle = statistics.median(ratios)
+        print(f"time / plain runs: median {middle:.2f}, most {max(ratios):.2f}")
+        return int(right < len(rows) or middle > LIMIT)
+    return int(right < len(rows))
+
+
+def _row(fault: Any, network: Any, given: argparse.Namespace) -> tuple[bool, float]:
+    """Whether a fault is named, and the ratio of times."""
+    from planted.trial import run_trial
+
+    options = {"seed": given.seed, "backend": given.backend}
+    limit = given.max_memory << 20
+    if given.memory:
+        tracemalloc.start()
+    try:
+        trial = run_trial(fault, network, max_memory=limit, **options)
+    except LookupError as error:
+        print(f"-      {fault}: {error}", flush=True)
+        return False, 0.0
+    ratio = trial.seconds / trial.plain_seconds
+    text = f"{ratio:5.2f}"
+    if given.memory:
+        text = f"{trial.peak_bytes / 2**20:7.0f} MB"
+        tracemalloc.stop()
+    named = "right" if trial.is_right else "WRONG"
+    names = ", ".join(sorted(trial.names)) or "nothing"
+    print(f"{named} {text} {fault}: {trial.plant.text}; named {names}", flush=True)
+    return trial.is_right, 0.0 if given.memory else ratio
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("numbers", nargs="*", type=int)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--backend", default="numpy")
+    parser.add_argument("--max-memory", type=int, default=2048, metavar="MB")
+    parser.add_argument("--memory", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Faults planted in model files, and whether `amanda bisect` names them."""
