@@ -33,6 +33,7 @@ AXES: Final = {
     "aten.softmax.int": "dim", "aten.log_softmax.int": "dim",
 }  # fmt: skip
 """The attribute with the axis, the last one by default."""
+TENSORFLOW: Final = "amanda/tensorflow"  # whose Softmax has no axis
 TRANSPOSES: Final = {"Transpose", "transpose", "aten.transpose.int"}
 RESHAPES: Final = {
     "Reshape", "reshape", "aten.reshape.default", "aten.view.default",
@@ -118,14 +119,14 @@ def _pad_sites(op: Op, random: Random) -> Iterator[Site]:
     """Padding at the beginning of each axis that is at its end instead."""
     name = frozenset([op.name or ""])
     for key in PADS & op.attrs.keys():
-        pads = _moved(op.attrs[key])
+        pads = _move_pads(op.attrs[key])
         if pads is not None:
             change = partial(op.attrs.update, {key: pads})
             yield f"{key} of {op.label}", name, change
     if op.type in ("Pad", "PadV2") and op.inputs[1] is not None:
         holder = op.inputs[1].op
         if holder.is_constant and len(op.inputs[1].users) == 1:
-            pads = _moved(holder.attrs["value"].numpy().tolist())
+            pads = _move_pads(holder.attrs["value"].numpy().tolist())
             if pads is not None:
                 moved = Tensor.of(np.asarray(pads, "int32"))
                 yield (
@@ -135,7 +136,7 @@ def _pad_sites(op: Op, random: Random) -> Iterator[Site]:
                 )
 
 
-def _moved(pads: Any) -> Any:
+def _move_pads(pads: Any) -> Any:
     """Pads, one moved from the beginning to the end of each axis; None without any."""
     if isinstance(pads, str) or len(pads) < 2:
         return None
@@ -184,8 +185,9 @@ def _have_one_type(a: OutputPort, b: OutputPort) -> bool:
 def _axis_sites(op: Op, random: Random) -> Iterator[Site]:
     """The last axis but one in place of the last, or no transposition."""
     name = frozenset([op.name or ""])
-    if op.type in AXES:
-        key = AXES[op.type]
+    has_axis = op.type in AXES and not (op.namespace or "").startswith(TENSORFLOW)
+    if has_axis:
+        key = AXES[op.type or ""]
         axis = [-2] if key == "axes" else -2
         if op.type == "layer_norm":
             axis = [-2, -1]

@@ -39,7 +39,7 @@ class ValueStore(MutableMapping[OutputPort, Any]):
             del self[port]
         size = array_bytes(value)
         if size > SMALL and self._budget.used + size > self._budget.limit:
-            value, size = _mapped(value), 0
+            value, size = _map_from_file(value), 0
         self._arrays[port] = value
         self._sizes[port] = size
         self._budget.used += size
@@ -55,7 +55,7 @@ class ValueStore(MutableMapping[OutputPort, Any]):
         return len(self._arrays)
 
 
-def _mapped(value: Any) -> Any:
+def _map_from_file(value: Any) -> Any:
     """An array of a temporary file, which ends with it; others stay as they are."""
     import numpy as np
 

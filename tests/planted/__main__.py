@@ -1,7 +1,7 @@
 """Bisection of models with planted faults: how many are named, in what time and memory.
 
-    python benchmarks/bisect_faults.py [NUMBER ...] [--folder F] [--small] [--seed N]
-                                       [--backend NAME] [--max-memory MB]
+    python tests/planted [NUMBER ...] [--folder F] [--small] [--seed N]
+                            [--backend NAME] [--max-memory MB]
 
 Each of forty faults is planted in a file of ResNet-50, BERT-base, GPT-2 or a model
 with a loop and a conditional (tests/planted); F keeps the models. The time is that of
@@ -21,7 +21,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 LIMIT = 4
