@@ -209,7 +209,8 @@ def test_other_answers_follow_their_schema(command: str, folder: Path) -> None:
 
 def test_backends_that_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AMANDA_PLUGINS", "amanda-std")  # no framework is imported
-    answer = json.loads(call("amanda backends --load --json").out)
+    with verb_goldens.host_in_calls():
+        answer = json.loads(call("amanda backends --load --json").out)
     assert faults(answer, "backends.json") == []
     assert [row["devices"] for row in answer["backends"]] == [["cpu"]]
 

@@ -9,7 +9,7 @@ from amanda.errors import BackendError
 from amanda.graph import Graph, Op
 
 if TYPE_CHECKING:
-    from amanda.backend import Implementation
+    from amanda.backend import DynamicSize, Implementation
     from amanda.dictionary import OpDef
     from amanda_std.backends import State
     from amanda_torch.backend.devices import DeviceState
@@ -69,6 +69,11 @@ class TorchBackend:
         from amanda_torch.backend.eager_ops import is_eager
 
         return is_eager(op) or why_invalid(op) or True
+
+    def dynamic_sizes(self, graph: Graph) -> Sequence[DynamicSize]:
+        """None: PyTorch runs op by op, with sizes as they come."""
+        del graph
+        return ()
 
     def implementations(self, definition: OpDef) -> Iterator[Implementation]:
         """The kernel of an op, or its definition."""
