@@ -134,7 +134,7 @@ def test_faults_apart(case: Case) -> None:
     graph, feeds = build(case)
     is_difference = case.kind == "difference"
     run = RunTest(Backend(case.backend, {}), NUMPY if is_difference else None)
-    with IsolatedTest(run, seconds=2, preload=[PRELOAD]) as test:
+    with IsolatedTest(run, seconds=5, preload=[PRELOAD]) as test:
         found = reduce(graph, feeds, test)
         planted.register()
         expect_reduced(found, case, graph)
