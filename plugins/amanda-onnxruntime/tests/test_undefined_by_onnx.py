@@ -55,3 +55,18 @@ def test_nan_are_the_largest_where_sorted(descending):
     found, order = run(both, x)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(np.take_along_axis(x, order, -1), expected)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.5, -np.inf])
+def test_padding_takes_part_in_maxima(value):
+    """onnxruntime merges a Pad into MaxPool, whose pads are in no maximum."""
+    x = np.full((1, 1, 3, 3), -1, np.float32)
+
+    def pool(x):
+        y = ops.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], np.float32(value))
+        return ops.max_pool(y, window=(2, 2))
+
+    expected = np.full((1, 1, 4, 4), max(value, -1), np.float32)
+    expected[..., 1:3, 1:3] = -1
+    (found,) = run(pool, x)
+    np.testing.assert_array_equal(found, expected)

@@ -14,6 +14,7 @@ from amanda.graph import Graph
 from amanda_onnxruntime.onnx_format import onnx_format
 from amanda_onnxruntime.random_seeds import with_seeds
 from amanda_onnxruntime.runtime_info import newest_schema, version
+from amanda_onnxruntime.wrong_optimizers import find_wrong_optimizers
 
 __all__ = ["SessionFactory", "newest_opset"]
 
@@ -59,23 +60,25 @@ class SessionFactory:
             raw = codec.dumps(graph, ir_version=self.ir_version)
         except LimitError:
             return self._load_from_files(graph)
+        disabled = find_wrong_optimizers(graph)
         try:
-            return self._create(raw)
+            return self._create(raw, disabled)
         except BackendError as error:
             newest = _IR.search(error.got or "")
             if newest is None or self.ir_version is not None:
                 raise
             self.ir_version = int(newest[2])
-            return self._create(codec.dumps(graph, ir_version=self.ir_version))
+            raw = codec.dumps(graph, ir_version=self.ir_version)
+            return self._create(raw, disabled)
 
     def _load_from_files(self, graph: Graph) -> Any:
         """A session of a model too large for one message, with external data."""
         with tempfile.TemporaryDirectory(prefix="amanda-onnxruntime-") as folder:
             path = Path(folder, "model.onnx")
             onnx_format().write(graph, path, external=True)
-            return self._create(str(path))
+            return self._create(str(path), find_wrong_optimizers(graph))
 
-    def _create(self, model: bytes | str) -> Any:
+    def _create(self, model: bytes | str, disabled: Sequence[str]) -> Any:
         import onnxruntime
 
         options: list[dict[str, Any]] | None = None
@@ -87,6 +90,7 @@ class SessionFactory:
                 self._options,
                 providers=self.providers,
                 provider_options=options,
+                disabled_optimizers=list(disabled),
             )
         except Exception as error:  # noqa: BLE001 - its errors have no common base
             _raise_refusal(error)
