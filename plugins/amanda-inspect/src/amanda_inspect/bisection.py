@@ -212,7 +212,11 @@ class _Search(NamedTuple):
         return replace(error, op=found or op, missing=missing)
 
     def _find_in_bodies(self, error: OpError, run: Lockstep) -> OpError | None:
-        """The first error in a body, of the calls that both ops make."""
+        """The first error in a body, of the calls that both ops make.
+
+        Iterations may add up what is less than rounding in each: then it is the
+        largest error of all calls.
+        """
         op, other = error.op, run.counterpart(error.op)
         if other is None or not other.bodies:
             return None
@@ -220,12 +224,20 @@ class _Search(NamedTuple):
             {port: read(port) for port in reads_of(each) if not port.op.is_constant}
             for each, read in ((op, run.forced_value), (other, run.reference.value))
         )
-        search = self._replace(unoptimized=None)
+        search, largest = self._replace(unoptimized=None), None
         for call in body_calls(op, other, mine, theirs, self.max_memory // 4):
-            found = search.bisect(call.matching, call.feeds, call.own).first
-            if found is not None:
-                return replace(found, inside=(op.label, *found.inside))
-        return None
+            errors = search.bisect(call.matching, call.feeds, call.own)
+            if errors.first is not None:
+                return replace(errors.first, inside=(op.label, *errors.first.inside))
+            for each in errors.errors:
+                if each.size > (0.0 if largest is None else largest.size):
+                    largest = each
+        if largest is None:
+            return None
+        inside = (op.label, *largest.inside)
+        return replace(
+            error, op=largest.op, counterpart=largest.counterpart, inside=inside
+        )
 
 
 def _op_error(values: OpValues, matching: Matching) -> OpError:
