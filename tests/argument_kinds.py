@@ -27,6 +27,7 @@ import amanda
 from amanda.backend import (
     Compiled,
     GuardedBackend,
+    Profile,
     SplitBackend,
     ValueLookup,
     split_graph,
@@ -234,6 +235,7 @@ MAKERS: dict[str, Callable[[World], Any]] = {
     "PathLike": lambda w: Path("no-such-file.yaml"),
     "Traversable": lambda w: Path(),
     "Session": lambda w: amanda.Session(w.graph, "numpy") if has_numpy() else None,
+    "Profile": lambda w: Profile("op by op", [], 0.0),
     "Compiled": lambda w: amanda.compile(w.graph, "numpy") if has_numpy() else None,
     "Namespace": lambda w: amanda.default_host().namespace("amanda/onnx/18"),
     "Dictionary": lambda w: amanda.namespace("onnx@18"),

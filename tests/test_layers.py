@@ -74,7 +74,7 @@ FRAMEWORKS = {
     "tvm",
 }
 # Distributions whose import name is another one than theirs.
-IMPORTED_AS = {"protobuf": "google", "pyyaml": "yaml"}
+IMPORTED_AS = {"pillow": "PIL", "protobuf": "google", "pyyaml": "yaml"}
 HUB = "amanda_std"  # the one plug-in that others may import: they map to it
 
 
@@ -182,9 +182,10 @@ def absolute(name: str | None, level: int, file: Path, module: str) -> str:
 def declared(pyproject: Path) -> set[str]:
     """Import names of what a distribution requires."""
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
-    names = [
-        re.split(r"[^A-Za-z0-9._-]", d, maxsplit=1)[0] for d in project["dependencies"]
-    ]
+    optional = project.get("optional-dependencies", {})
+    wanted = [*project["dependencies"], *optional.get("images", ()),
+              *optional.get("text", ())]  # fmt: skip
+    names = [re.split(r"[^A-Za-z0-9._-]", d, maxsplit=1)[0] for d in wanted]
     return {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
 import amanda
 from amanda.cli import run_command_line
+from amanda.errors import PluginMissingError, UsageError
 from amanda_inspect.benchmarking import Measurement, time_backends
+from amanda_inspect.plot import plot_measurements, svg_text
 from amanda_inspect.windows import Backend
 from amanda_std import ops
 
@@ -88,3 +93,42 @@ def test_verb(
     assert printed[0] == "3 rounds"
     assert printed[1].split("  ")[0] == "backend"
     assert len(printed) == 4
+
+
+def measurements() -> list[Measurement]:
+    calls = [0.001, 0.002, 0.003, 0.004, 0.005]
+    slow = [2 * each for each in calls]
+    return [
+        Measurement(Backend("numpy", {}), calls=calls),
+        Measurement(Backend("jax", {"precision": "<high>"}), calls=slow),
+    ]
+
+
+def test_plot_shows_medians_quartiles_and_calls(tmp_path: Path) -> None:
+    root = ET.fromstring(svg_text("model <1>", measurements()))
+    mark = "{http://www.w3.org/2000/svg}"
+    texts = [each.text for each in root.iter(f"{mark}text")]
+    assert texts[0] == "model <1>"
+    assert {"numpy", "jax (precision=<high>)", "3 ms", "6 ms"} <= set(texts)
+    bars = [float(r.get("width")) for r in root.iter(f"{mark}rect") if r.get("x")]
+    assert bars[1] == pytest.approx(2 * bars[0], abs=0.2)
+    spread = [each for each in root.iter(f"{mark}line") if each.get("stroke-width")]
+    widths = [float(each.get("x2")) - float(each.get("x1")) for each in spread]
+    assert widths[0] == pytest.approx(bars[0] * 2 / 3, abs=0.2)
+    assert widths[1] == pytest.approx(2 * widths[0], abs=0.3)
+    calls = [each for each in root.iter(f"{mark}line") if each.get("stroke-opacity")]
+    assert len(calls) == 10
+    plot_measurements(str(tmp_path / "plot.svg"), "m", measurements())
+    assert (tmp_path / "plot.svg").read_text().startswith("<svg")
+    with pytest.raises(UsageError, match=r"a plot is .svg or .png"):
+        plot_measurements(str(tmp_path / "plot.pdf"), "m", measurements())
+
+
+def test_plot_as_png(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "plot.png"
+    if find_spec("matplotlib") is not None:
+        plot_measurements(str(path), "m", measurements())
+        assert path.read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    with pytest.raises(PluginMissingError, match="pip install matplotlib"):
+        plot_measurements(str(path), "m", measurements())

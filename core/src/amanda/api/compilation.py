@@ -153,7 +153,7 @@ def _compile_or_reuse(
         shares_unchecked_dims,
     )
 
-    entry, device = _choose_backend(host, backend, device)
+    entry, device = choose_backend(host, backend, device)
     made = load_backend(host, entry)
     if getattr(made.backend, "compiles_seed", False):
         options = {**options, "seed": seed}
@@ -249,7 +249,7 @@ def _compile_on_backend(
     return compiled
 
 
-def _choose_backend(
+def choose_backend(
     host: Host, backend: str | None, device: str | None
 ) -> tuple[PluginEntry, str | None]:
     """The chosen backend and device."""
@@ -349,7 +349,7 @@ def copy_for_backend(
     """A copy of a graph in the namespace of a backend, and a map of its values.
 
     After a conversion, the map has the results and the values of named ops."""
-    entry, _ = _choose_backend(host, backend, None)
+    entry, _ = choose_backend(host, backend, None)
     there = _convert_for_backend(graph, load_backend(host, entry), host)
     twins: dict[Any, Any] = {}
     if there is graph:

@@ -43,6 +43,7 @@ from amanda.backend._implementations import (
 from amanda.backend._lowering import Lowered, lower_for_backend, stable_form
 from amanda.backend._memory import MemoryEstimate, estimate_memory, type_bytes
 from amanda.backend._partition import Piece, extract_graph, partition
+from amanda.backend._profile import OpLabel, OpTime, Profile, op_label, typical_run
 from amanda.backend._protocols import (
     Backend,
     DynamicSize,
@@ -80,9 +81,12 @@ __all__ = [
     "GuardedBackend",
     "Key",
     "Lowered",
+    "OpLabel",
+    "OpTime",
     "SplitBackend",
     "Piece",
     "PlacementReport",
+    "Profile",
     "RandomStreams",
     "SeparateDims",
     "SharedDimError",
@@ -103,6 +107,7 @@ __all__ = [
     "feed_error",
     "feed_faults",
     "feeds_by_key",
+    "op_label",
     "parameter_key",
     "partition",
     "random_streams",
@@ -113,6 +118,7 @@ __all__ = [
     "unsupported_ops_error",
     "use_random_streams",
     "target_of",
+    "typical_run",
     "warn_of_shared_dims",
 ]
 

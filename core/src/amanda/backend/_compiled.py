@@ -26,6 +26,7 @@ from amanda.graph import VALUE_NOTE, StatePort, state_ports
 from amanda.tensors import Tensor
 
 if TYPE_CHECKING:
+    from amanda.backend._profile import Profile
     from amanda.files.mapped_file import MappedFile
     from amanda.graph import Graph, OutputPort
     from amanda.mapping.routes.report import ChangedPort
@@ -328,6 +329,20 @@ class Compiled:
             raise UsageError(f"backend {self.backend!r} reports no plan")
         with self._calling("reporting its plan"):
             return report()
+
+    def profile(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> Profile:
+        """Run on feeds and measure each op; compile with `profile=True` for that."""
+        call = self.executable_attribute("profile")
+        if not callable(call):
+            raise UsageError(
+                f"{self!r} measures no ops",
+                expected="a graph compiled with profile=True, for one backend that has "
+                "this option and no fallback",
+                hint="`amanda run --profile` names those that have it",
+            )
+        with self._calling("profiling"):
+            found: Profile = call(self.bind(feeds))
+        return found
 
     def __getitem__(self, port: OutputPort) -> Any:
         """The value of a port for the last feeds.

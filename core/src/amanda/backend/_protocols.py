@@ -30,6 +30,10 @@ class Executable(Protocol):
     Random ops draw by `amanda.backend.random_streams()`. An executable whose `draws`
     is true has random generators of its own instead, and is not cached.
 
+    An optional method `profile(feeds)` runs it and returns a `Profile`: the time of
+    each op. Its backend then has a true attribute `profiles`, and an option `profile`
+    with which it compiles for that.
+
     An optional method `report()` describes how it runs. Its attribute `implementations`
     has an `Implementation` for each op: what runs it, chosen by its types.
 

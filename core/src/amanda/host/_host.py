@@ -245,6 +245,7 @@ class Host:
     register_extractor = partialmethod(register, "extractors")
     register_mapping = partialmethod(register, "mappings")
     register_format = partialmethod(register, "formats")
+    register_array_format = partialmethod(register, "arrays")
     register_backend = partialmethod(register, "backends")
     register_pass = partialmethod(register, "passes")
     register_tool = partialmethod(register, "tools")

@@ -26,6 +26,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "extractors": Kind("extractor", ("installed_ops()", "extract()"), made=True),
         "mappings": Kind("mapping", ("apply()",), made=True),
         "formats": Kind("format", one_of=("read()", "write()"), made=True),
+        "arrays": Kind("array format", ("read()",), made=True),
         "backends": Kind(
             "backend",
             ("name", "namespace", "devices()", "takes()", "compile()"),

@@ -113,6 +113,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, _Check]]] = {
         "stems": _suffixes,
         "namespace": _span,
     },
+    "arrays": {"suffixes": _suffixes},
     "backends": {"namespace": _span, "devices": _texts},
     "passes": {"namespace": _span, "pipelines": _texts, "conversions": _flag},
     "tools": {},

@@ -25,6 +25,7 @@ class JaxBackend:
     """Entry `jax` of `amanda.backends`."""
 
     name = "jax"
+    profiles = True
     namespace = "amanda/std/1"
 
     def devices(self) -> Sequence[str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from operator import attrgetter, countOf
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import jax
 import numpy as np
 
-from amanda.backend import Implementation, implementation_lines
+from amanda.backend import Implementation, Profile, implementation_lines, typical_run
 from amanda.errors import AmandaError, UsageError
 from amanda.files import MappedFile
 from amanda.graph import Graph, OutputPort
@@ -21,7 +23,7 @@ from amanda_jax.compile.code import BuildContext, CompiledCode
 from amanda_jax.compile.compilation_counter import CompilationCounter
 from amanda_jax.compile.disk_cache import DiskCache
 from amanda_jax.compile.jitted_program import NoArrayError, TracedProgram
-from amanda_jax.compile.partition import compile_graph
+from amanda_jax.compile.partition import compile_graph, compile_op_by_op
 from amanda_jax.compile.passes import prepare_graph
 from amanda_jax.settings import Settings
 from amanda_jax.shapes.bucketing import compile_padded
@@ -203,6 +205,30 @@ class Executable:
         if are_of_jax and not self._as_numpy:
             return results
         return self._finish(results, are_of_jax)
+
+    def profile(self, feeds: Mapping[str | int, Any]) -> Profile:
+        """The time of each op, compiled and run as a program of its own.
+
+        XLA fuses ops in a whole program, so that their sum is more than its time."""
+        rows = zip(feeds.values(), self._dtypes, strict=True)
+        values = [as_feed(value, dtype) for value, dtype in rows]
+        code = compile_op_by_op(self._graph, self._build)
+        token = self._compilations.start()
+        try:
+            with nullcontext() if self.state is None else self.state.lock:
+                if self.state is None:
+                    code(values)  # compiles
+                count = 5 if self.state is None else 1
+                ops = typical_run([code.time_pieces(values) for _ in range(count)])
+        finally:
+            self._compilations.stop(token)
+        self(feeds)
+        start = perf_counter()
+        results = self(feeds)
+        _block_until_ready(results)
+        call = perf_counter() - start
+        how = "each op as a program of XLA alone; a call fuses them"
+        return Profile(how, ops, call, results)
 
     def _finish(self, results: Sequence[Any], may_be_pending: bool) -> Sequence[Any]:
         """The results as arrays of the kind that the caller wants."""

@@ -66,6 +66,8 @@ class Settings(NamedTuple):
     """Called with the label and the value of every probe."""
     callbacks: Mapping[str, Callable[..., Any]] | None = None
     """Functions that `host_callback` may call, by name."""
+    profile: bool = False
+    """Whether ops are to be timed; they are then compiled one by one as well."""
     state: State | None = None
     """The variables to share with other executables: `other.state`."""
     padded: Mapping[str, int] | str | None = None

@@ -20,7 +20,7 @@ __all__ = ["Backend"]
 _SUFFIX = "ExecutionProvider"
 _LAST = ("azure",)  # a remote device, never the default
 _OLDEST_OPSET = 7
-_OPTIONS = ("providers", "provider_options", "session_options", "seed")
+_OPTIONS = ("providers", "provider_options", "session_options", "seed", "profile")
 
 
 class Backend:
@@ -28,6 +28,7 @@ class Backend:
 
     name = "onnxruntime"
     compiles_seed = True
+    profiles = True
 
     @property
     def namespace(self) -> str:
@@ -99,6 +100,7 @@ class Backend:
             provider_options=options.get("provider_options"),
             session_options=options.get("session_options"),
             seed=options.get("seed"),
+            profile=bool(options.get("profile")),
         )
         return OnnxRuntimeExecutable(graph, factory, draws=bool(random_ops(graph)))
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from shutil import rmtree
 from threading import Lock
+from time import perf_counter
 from typing import Any, NamedTuple
 
-from amanda.backend import Implementation, Key, implementation_lines
+from amanda.backend import Implementation, Key, Profile, implementation_lines
 from amanda.errors import BackendError
 from amanda.graph import Graph
 from amanda.types import DType, TensorType, unknown
+from amanda_onnxruntime.profiling import graph_labels, read_trace
 from amanda_onnxruntime.session_ports import SessionPort
 from amanda_onnxruntime.sessions import SessionFactory
 from amanda_onnxruntime.supported_forms import SupportedForm, supported_forms
@@ -48,6 +52,7 @@ class OnnxRuntimeExecutable:
         self.draws = draws
         """Whether a call draws random numbers, from generators of the session."""
         self._factory = factory
+        self._labels = graph_labels(graph) if factory.profiles else {}
         self._lock = Lock()
         self._runners: dict[_DTypes, FormRunner] = {}
         self._untyped = [_is_untyped(port.type) for port in graph.parameters]
@@ -105,6 +110,23 @@ class OnnxRuntimeExecutable:
                 runner = self._runners.get(dtypes) or self._runner_for(dtypes)
                 self._runners[dtypes] = runner
         return runner(values, out)
+
+    def profile(self, feeds: Mapping[Key, Any]) -> Profile:
+        """The time of each node, as onnxruntime measures it; this ends its trace."""
+        if not self._factory.profiles:
+            raise BackendError(
+                "nodes are timed only where the option `profile` was given",
+                hint="compile with profile=True",
+            )
+        self(feeds)
+        start = perf_counter()
+        results = self(feeds)
+        call = perf_counter() - start
+        path = Path(self.session.end_profiling())
+        ops = read_trace(path, self._labels)
+        rmtree(path.parent)
+        how = "each node, as onnxruntime traces it after its optimizations"
+        return Profile(how, ops, call, results)
 
     def _runner_for(self, dtypes: _DTypes) -> FormRunner:
         assert self._graph is not None

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 from amanda.errors import BackendError, LimitError
 from amanda.graph import Graph
 from amanda_onnxruntime.onnx_format import onnx_format
+from amanda_onnxruntime.profiling import new_trace_file
 from amanda_onnxruntime.random_seeds import with_seeds
 from amanda_onnxruntime.runtime_info import newest_schema, version
 from amanda_onnxruntime.wrong_optimizers import find_wrong_optimizers
@@ -45,6 +46,7 @@ class SessionFactory:
         provider_options: Sequence[Mapping[str, Any]] | None,
         session_options: Any,
         seed: int | None = None,
+        profile: bool = False,
     ) -> None:
         self.providers = list(providers)
         self.ir_version: int | None = None
@@ -52,6 +54,8 @@ class SessionFactory:
         self._seed = seed
         self._provider_options = provider_options
         self._options = _session_options(session_options)
+        self.profiles = profile
+        """Whether sessions record the times of their nodes."""
 
     def __call__(self, graph: Graph) -> Any:
         """A session of a graph of ONNX."""
@@ -81,6 +85,9 @@ class SessionFactory:
     def _create(self, model: bytes | str, disabled: Sequence[str]) -> Any:
         import onnxruntime
 
+        if self.profiles:
+            self._options.enable_profiling = True
+            self._options.profile_file_prefix = str(new_trace_file())
         options: list[dict[str, Any]] | None = None
         if self._provider_options is not None:
             options = [dict(each) for each in self._provider_options]

@@ -69,6 +69,7 @@ from amanda_std.runtime.containers import join_types
 from amanda_std.runtime.implementations import implementations_in_table
 from amanda_std.runtime.kernel_binding import BoundKernel, bind_kernel
 from amanda_std.runtime.numpy_kernels import NUMPY
+from amanda_std.runtime.profiling import time_steps
 from amanda_std.runtime.state import RunContext, State, run_context
 from amanda_std.runtime.step_runner import (
     RunStep,
@@ -134,6 +135,7 @@ __all__ = [
     "shape_arguments",
     "shapes",
     "slot_reader",
+    "time_steps",
     "to_integers",
     "tracing",
     "transposed_windows",

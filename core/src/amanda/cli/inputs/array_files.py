@@ -18,7 +18,7 @@ from amanda.errors import AmandaError, FormatError, LimitError, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["read_arrays", "write_arrays"]
+__all__ = ["named_arrays", "read_arrays", "write_array", "write_arrays"]
 
 _SMALL: Final = 1 << 28
 """Bytes that an archive may always expand to."""
@@ -93,17 +93,25 @@ def _read_array(stream: IO[bytes], size: int) -> np.ndarray[Any, Any]:
     return flat.reshape(shape[::-1]).T if by_columns else flat.reshape(shape)
 
 
+def write_array(file: IO[bytes], value: np.ndarray[Any, Any]) -> None:
+    """Write one array, as `np.save` does, without pickle."""
+    from numpy.lib import format as npy
+
+    npy.write_array(file, value, allow_pickle=False)
+
+
 def write_arrays(file: IO[bytes], values: Mapping[str, Any]) -> None:
     """Write arrays by name, as `np.savez` does; the items of lists get an index."""
     from numpy.lib import format as npy
 
     with zipfile.ZipFile(file, "w") as archive:
-        for name, value in _named_arrays(values):
+        for name, value in named_arrays(values):
             with archive.open(f"{name}{_NPY}", "w", force_zip64=True) as stream:
                 npy.write_array(stream, value, allow_pickle=False)
 
 
-def _named_arrays(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def named_arrays(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Arrays by name; the items of containers get an index."""
     import numpy as np
 
     found: list[tuple[str, Any]] = []

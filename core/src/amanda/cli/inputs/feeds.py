@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from amanda.cli.inputs.array_files import read_arrays
+from amanda.cli.inputs.feed_files import parse_pairs, read_feed_files
 from amanda.cli.output.terminal import show_progress
 from amanda.errors import UsageError
 
@@ -26,14 +26,38 @@ def feed_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--feed",
             "feeds",
             multiple=True,
-            metavar="NAME=FILE",
-            help="A .npy file for an input, or one .npz file with all of them.",
+            metavar="[NAME=]FILE",
+            help="A file for an input: .npy, .pb of ONNX, or an image, several with "
+            "commas for a batch; or a .npz file, or a folder, with all of them.",
+        ),
+        click.option(
+            "--image",
+            "images",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="How images are fed: size=224x224, layout=NCHW or NHWC, channels=RGB, "
+            "BGR, L or RGBA, scale=, mean=, std=. Default: by the shape of the input, "
+            "and for floats scale=1/255.",
+        ),
+        click.option(
+            "--text",
+            "texts",
+            multiple=True,
+            metavar="TEXT",
+            help="A text that is fed as token ids, @FILE that of a file; repeated for "
+            "a batch.",
+        ),
+        click.option(
+            "--tokenizer",
+            metavar="FILE",
+            help="The tokenizer.json that encodes --text.",
         ),
         click.option(
             "--random",
             type=int,
             metavar="SEED",
-            help="Random values, determined by the seed, for inputs without a file.",
+            help="Random values for the other inputs, determined by the seed, in the "
+            "ranges that the ops reading them accept.",
         ),
         click.option(
             "--dim",
@@ -49,23 +73,24 @@ def feed_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_feeds(
-    graph: Graph, feeds: Sequence[str], random: int | None, dims: Sequence[str]
+    graph: Graph,
+    feeds: Sequence[str],
+    random: int | None,
+    dims: Sequence[str],
+    images: Sequence[str] = (),
+    texts: Sequence[str] = (),
+    tokenizer: str | None = None,
 ) -> dict[str | int, Any]:
     """A value for each input, by name or index; variables start with their own."""
     from amanda.feeds import generate_feeds
     from amanda.graph import state_ports
 
-    found = _read_files(feeds)
-    sizes = {name: _parse_size(text) for name, text in _parse_pairs(dims, "--dim")}
+    sizes = {name: _parse_size(text) for name, text in parse_pairs(dims, "--dim")}
     variables = {port.input for port in state_ports(graph)}
     inputs = [port for port in graph.parameters if port.index not in variables]
     keys = {_key(port): port for port in inputs}
-    unknown = [name for name in found if name not in keys]
-    if unknown:
-        raise UsageError(
-            f"the model has no input {unknown[0]!r}",
-            expected=f"one of {', '.join(map(str, keys))}" if keys else "no feeds",
-        )
+    found = _read_texts(texts, tokenizer, keys)
+    found |= read_feed_files(feeds, keys, images)
     missing = [key for key in keys if key not in found and not _has_default(keys[key])]
     if missing and random is None:
         raise UsageError(
@@ -78,6 +103,22 @@ def read_feeds(
     return {key: found[key] for key in keys if key in found}
 
 
+def _read_texts(
+    texts: Sequence[str], tokenizer: str | None, keys: dict[str | int, Parameter]
+) -> dict[str | int, Any]:
+    if bool(texts) != bool(tokenizer):
+        raise UsageError(
+            "--text and --tokenizer are given together",
+            got="--text alone" if texts else "--tokenizer alone",
+        )
+    if tokenizer is None:
+        return {}
+    from amanda.cli.inputs.texts import read_texts
+
+    with show_progress(f"reading {tokenizer}"):
+        return read_texts(texts, tokenizer, keys)
+
+
 def _has_default(port: Parameter) -> bool:
     from amanda.graph import VALUE_NOTE
 
@@ -88,32 +129,10 @@ def _key(port: Parameter) -> str | int:
     return port.index if port.name is None else port.name
 
 
-def _parse_pairs(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
-    pairs = [text.partition("=") for text in texts]
-    for name, mark, value in pairs:
-        if not mark or not name or not value:
-            raise UsageError(f"{option} takes NAME=VALUE", got=f"{name}{mark}{value}")
-    return [(name, value) for name, _, value in pairs]
-
-
 def _parse_size(text: str) -> int:
     if not text.isdecimal():
         raise UsageError("the size of a dim is a number", got=text)
     return int(text)
-
-
-def _read_files(feeds: Sequence[str]) -> dict[str | int, Any]:
-    found: dict[str | int, Any] = {}
-    for text in feeds:
-        if text.endswith(".npz") and "=" not in text:
-            arrays = read_arrays(text)
-            if not isinstance(arrays, dict):
-                raise UsageError("this file has one array without a name", who=text)
-            found.update(arrays)
-    rest = [text for text in feeds if not text.endswith(".npz") or "=" in text]
-    for name, file in _parse_pairs(rest, "--feed"):
-        found[name] = read_arrays(file)
-    return found
 
 
 def summarize_value(value: Any) -> tuple[str, str]:

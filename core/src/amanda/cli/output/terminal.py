@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from amanda.cli.output.answer import Table, plain_lines
 
-__all__ = ["print_colored", "show_progress"]
+__all__ = ["print_colored", "show_progress", "show_steps"]
 
 _PATIENCE = 0.5  # seconds before progress is shown
 
@@ -69,3 +70,33 @@ def _show_status(what: str, over: threading.Event) -> None:
     (line,) = plain_lines([what.replace("\n", " ")])
     with Console(stderr=True).status(f"{escape(line)} ..."):
         over.wait()
+
+
+def show_steps(what: str, count: int) -> Iterator[int]:
+    """The numbers of steps, with a bar on a terminal, if they take long.
+
+    >>> list(show_steps("timing", 3))
+    [0, 1, 2]
+    """
+    if not sys.stderr.isatty():
+        yield from range(count)
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress
+
+    (line,) = plain_lines([what.replace("\n", " ")])
+    start = time.monotonic()
+    bar: Progress | None = None
+    try:
+        for number in range(count):
+            if bar is None and time.monotonic() - start > _PATIENCE:
+                bar = Progress(console=Console(stderr=True), transient=True)
+                task = bar.add_task(escape(line), total=count)
+                bar.start()
+            if bar is not None:
+                bar.update(task, completed=number)
+            yield number
+    finally:
+        if bar is not None:
+            bar.stop()

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import click
 
 from amanda.cli.group import verb
-from amanda.cli.inputs.array_files import read_arrays
 from amanda.cli.inputs.backend_options import (
     backend_label,
     fallback_option,
     parse_options_per_backend,
     strict_shapes_option,
 )
+from amanda.cli.inputs.feed_files import read_output_files
 from amanda.cli.inputs.feeds import feed_options, read_feeds
 from amanda.cli.inputs.model import load_option, open_model
 from amanda.cli.output.answer import Answer, Table
@@ -75,7 +75,8 @@ class Comparison(NamedTuple):
 @click.option(
     "--expected",
     metavar="FILE",
-    help="Outputs to compare with: a .npz file by name, or a .npy file.",
+    help="Outputs to compare with: a .npz file by name, a .npy file, or a folder with "
+    "such files, or those of ONNX, output_0.pb.",
 )
 @click.option(
     "--option",
@@ -129,7 +130,10 @@ def command(
         reference, wanted, types = _name(sides[0], sides), results[0], slots[0]
         pairs = list(zip(sides, results, slots, strict=True))[1:]
     else:
-        reference, wanted = f"the outputs in {expected}", _read_outputs(expected)
+        reference, wanted = (
+            f"the outputs in {expected}",
+            read_output_files(expected, [*slots[0]]),
+        )
         types = {key: _type_of(value) for key, value in wanted.items()}
         pairs = list(zip(sides, results, slots, strict=True))
     found = [
@@ -207,12 +211,6 @@ def _feeds_for(
     )
     keys = match_ports(wanted, others, "inputs")
     return {keys[key]: value for key, value in feeds.items()}
-
-
-def _read_outputs(path: str) -> dict[Key, Any]:
-    """Stored outputs by name; an array without a name is the only output."""
-    found = read_arrays(path)
-    return found if isinstance(found, dict) else {0: found}
 
 
 def _type_of(value: Any) -> TensorType:

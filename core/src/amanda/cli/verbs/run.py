@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +18,18 @@ from amanda.cli.inputs.feeds import feed_options, read_feeds, summarize_value
 from amanda.cli.inputs.model import load_option, open_model
 from amanda.cli.output.answer import Answer, Table
 from amanda.cli.output.placement import placement_data, placement_lines
+from amanda.cli.output.profiles import (
+    expect_profiles,
+    profile_data,
+    profile_lines,
+    write_trace,
+)
+from amanda.cli.output.results import save_results
 from amanda.cli.output.terminal import show_progress
+from amanda.cli.output.timing import Timer
+
+if TYPE_CHECKING:
+    from amanda.backend import Profile
 
 __all__ = ["command"]
 
@@ -48,7 +59,29 @@ __all__ = ["command"]
     type=int,
     help="The seed of random ops that have none; default: another in every run.",
 )
-@click.option("--save", metavar="FILE.npz", help="Write the results to this file.")
+@click.option(
+    "--save",
+    metavar="PATH",
+    help="Write the results: to a .npz file, to a .npy file if there is only one, else "
+    "to a folder with a .npy file for each.",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Run N times more, and print the median.",
+)
+@click.option(
+    "--profile",
+    is_flag=True,
+    help="Print the time of each op and of each op of FILE that it comes from.",
+)
+@click.option(
+    "--trace",
+    metavar="FILE.json",
+    help="Write the profile in Chrome's trace event format, which Perfetto opens.",
+)
 @strict_shapes_option
 @feed_options
 def command(
@@ -63,39 +96,39 @@ def command(
     seed: int | None,
     save: str | None,
     strict_shapes: bool,
+    repeat: int,
+    profile: bool,
+    trace: str | None,
     **given: Any,
 ) -> Answer:
     """Run FILE and print the results.
 
     The default backend is AMANDA_BACKEND, or the only one installed. With --fallback,
-    what ran on which backend is printed, too.
-
-    Examples:
-        amanda run digits.onnx --backend numpy --random 1
+    what ran on which backend is printed, too. The times of --profile are of ops run one
+    after the other; numpy adds the memory that each allocates.
     """
     from amanda.api.compilation import compile
 
-    graph, form = open_model(file, form)
+    timer = Timer()
+    with timer.measure("load"):
+        graph, form = open_model(file, form)
     if targets:
         graph = graph.clone(list(targets))
     feeds = read_feeds(graph, **given)
-    told = parse_backend_options(options_told)
-    if distributed:
-        told.setdefault("distributed", True)
-    told.setdefault("seed", seed)
-    with show_progress(f"running {file}"):
-        compiled = compile(
-            graph,
-            backend,
-            fallback=fallback or None,
-            strict_shapes=strict_shapes,
-            **told,
-        )
+    options = _all_options(options_told, distributed, seed)
+    if profile or trace:
+        expect_profiles(backend)
+        options["profile"] = True
+    options |= {"fallback": fallback or None, "strict_shapes": strict_shapes}
+    with timer.measure("compile"), show_progress(f"compiling {file}"):
+        compiled = compile(graph, backend, **options)
+    with timer.measure("first call"), show_progress(f"running {file}"):
         results = compiled(feeds)
+    timer.repeat(lambda: compiled(feeds), repeat, f"running {file}")
     if save is not None:
-        _save_results(save, results)
+        save_results(save, results)
     shown = {str(name): summarize_value(value) for name, value in results.items()}
-    data = {
+    data: dict[str, object] = {
         "file": file,
         "format": form,
         "backend": backend,
@@ -104,13 +137,35 @@ def command(
         "placement": placement_data(compiled),
     }
     rows = [(name, *texts) for name, texts in shown.items()]
-    table = Table(("result", "type", "values"), rows)
-    return Answer(data, [table, *placement_lines(compiled)])
+    text: list[str | Table] = [Table(("result", "type", "values"), rows)]
+    text += placement_lines(compiled)
+    if repeat:
+        data["seconds"] = timer.seconds
+        text += ["", timer.line()]
+    if profile or trace:
+        with show_progress(f"profiling {file}"):
+            found = compiled.profile(feeds)
+        text += _report_profile(found, data, trace)
+    return Answer(data, text)
 
 
-def _save_results(path: str, results: dict[Any, Any]) -> None:
-    from amanda.cli.inputs.array_files import write_arrays
-    from amanda.files.atomic import replace_file
+def _all_options(
+    options_told: tuple[str, ...], distributed: bool, seed: int | None
+) -> dict[str, Any]:
+    """The options of the backend, those among the verb's own arguments included."""
+    options = parse_backend_options(options_told)
+    if distributed:
+        options.setdefault("distributed", True)
+    options.setdefault("seed", seed)
+    return options
 
-    with replace_file(Path(path)) as file:
-        write_arrays(file, {str(name): value for name, value in results.items()})
+
+def _report_profile(
+    found: Profile, data: dict[str, object], trace: str | None
+) -> Iterator[str | Table]:
+    """Lines of a profile, which is added to the data and written to a file."""
+    data["profile"] = profile_data(found)
+    if trace is not None:
+        write_trace(trace, found)
+    yield ""
+    yield from profile_lines(found)

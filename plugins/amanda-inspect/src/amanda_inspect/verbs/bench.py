@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -25,6 +26,7 @@ from amanda_inspect.benchmarking import (
     peak_memory,
     time_backends,
 )
+from amanda_inspect.plot import plot_measurements
 from amanda_inspect.windows import Backend
 
 __all__ = ["command"]
@@ -55,6 +57,11 @@ __all__ = ["command"]
     show_default=True,
     help="At most for each backend; three rounds are always made.",
 )
+@click.option(
+    "--plot",
+    metavar="FILE",
+    help="Draw the times with their spread: .svg, or .png with matplotlib.",
+)
 @click.option("--no-memory", is_flag=True, help="Do not measure memory.")
 @click.option("--format", "form", help="The format of FILE; default: detected.")
 @load_option
@@ -67,6 +74,7 @@ def command(
     rounds: int,
     warm_up: int,
     seconds: float,
+    plot: str | None,
     no_memory: bool,
     form: str | None,
     **given: Any,
@@ -95,6 +103,8 @@ def command(
         for each in found:
             with show_progress(f"measuring memory of {each.backend}"):
                 each.memory = peak_memory(file, form, loading, arrays, each.backend)
+    if plot is not None:
+        plot_measurements(plot, Path(file).name, found)
     return Answer({"file": file, "backends": [_data(m) for m in found]}, _lines(found))
 
 

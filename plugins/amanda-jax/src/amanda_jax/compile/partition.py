@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import jax
 
-from amanda.backend import Piece, partition
+from amanda.backend import OpTime, Piece, op_label, partition
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import TensorType
 from amanda_jax.compile.block_reuse import BlockPrograms, block_numbers, find_blocks
@@ -36,10 +36,11 @@ from amanda_std.backends import (
     operation_of,
     run_steps,
     slot_reader,
+    time_steps,
     why_no_kernel,
 )
 
-__all__ = ["compile_graph", "why_not_xla"]
+__all__ = ["PartitionedCode", "compile_graph", "compile_op_by_op", "why_not_xla"]
 
 CHEAP: Final = 64
 """Ops on small integers up to which computing a value twice costs nothing."""
@@ -52,15 +53,9 @@ def compile_graph(
     """Compile a graph that the passes have prepared.
 
     `outside`: more ops that XLA does not support, with the reason."""
-    unsupported = {op: why for op in graph if (why := why_not_xla(op)) is not None}
-    unsupported.update(outside or {})
+    unsupported = {**_unsupported_ops(graph), **(outside or {})}
     static = analyze_static_values(graph)
-    later = {
-        op: expensive
-        for op, ports in static.readers.items()
-        if op not in unsupported
-        and (expensive := [p for p in ports if not _is_cheap(p)])
-    }
+    later = _later_values(static, unsupported)
     if unsupported or later:
         return PartitionedCode(graph, build, static, unsupported, later)
     if static.data:
@@ -70,6 +65,31 @@ def compile_graph(
         if blocks:
             return PartitionedCode(graph, build, static, blocks=block_numbers(blocks))
     return JittedProgram(graph, static.constants, build)
+
+
+def compile_op_by_op(graph: Graph, build: BuildContext) -> PartitionedCode:
+    """Compile a graph so that each op is a piece, to be timed alone."""
+    unsupported = _unsupported_ops(graph)
+    static = analyze_static_values(graph)
+    later = _later_values(static, unsupported)
+    alone = {op: i for i, op in enumerate(graph) if not op.is_constant}
+    return PartitionedCode(graph, build, static, unsupported, later, alone)
+
+
+def _unsupported_ops(graph: Graph) -> dict[Op, str]:
+    return {op: why for op in graph if (why := why_not_xla(op)) is not None}
+
+
+def _later_values(
+    static: StaticValues, unsupported: Mapping[Op, str]
+) -> dict[Op, list[OutputPort]]:
+    """The values that must be computed before an op is compiled, as shapes are."""
+    return {
+        op: expensive
+        for op, ports in static.readers.items()
+        if op not in unsupported
+        and (expensive := [p for p in ports if not _is_cheap(p)])
+    }
 
 
 def why_not_xla(op: Op) -> str | None:
@@ -157,10 +177,21 @@ class PartitionedCode(CompiledCode):
             )
         ]
         self._slot_count = len(slots)
+        self._labels = [op_label(piece.ops[-1], i) for i, piece in enumerate(parts)]
+
+    def time_pieces(self, args: Iterable[Any]) -> list[OpTime]:
+        """Run the pieces, and time each; by the last op in it, which is the only one
+        after `compile_op_by_op`, but for ops that take no time of their own."""
+        values = self._first_values([*args])
+        return time_steps(self._steps, self._labels, values, jax.block_until_ready)
+
+    def _first_values(self, feeds: Sequence[Any]) -> list[Any]:
+        """The slots before the first piece."""
+        return [*feeds, *[None] * (self._slot_count - self._input_count)]
 
     def __call__(self, args: Iterable[Any]) -> Sequence[Any]:
         feeds = [*args]
-        values: list[Any] = [*feeds, *[None] * (self._slot_count - self._input_count)]
+        values = self._first_values(feeds)
         run_steps(self._steps, values, wrap_errors=False)
         results = [values[r] if type(r) is int else r for r in self._results]
         self._aliases |= find_aliases(results, feeds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from amanda.backend import (
     DynamicSize,
@@ -19,15 +19,18 @@ from amanda.types import TensorType
 from amanda_std.engine.links import NAMESPACE
 
 if TYPE_CHECKING:
+    from amanda.backend import OpLabel, Profile
     from amanda.dictionary import OpDef
     from amanda.types import Type
     from amanda_std.runtime.memory_plan import MemoryPlan
     from amanda_std.runtime.state import RunContext, State
     from amanda_std.runtime.step_runner import StepRunner
 
+_Result = TypeVar("_Result")
+
 _NUMPY_FLOATS = ("float32", "float64")
 _SMALL = 16  # bits of floats that kernels widen
-_OPTIONS = ("callbacks", "observe", "state")
+_OPTIONS = ("callbacks", "observe", "profile", "state")
 _STATE = frozenset({"holds", "reads", "writes"})
 
 
@@ -36,10 +39,11 @@ class NumpyBackend:
 
     Options: `state`, a `State` to share with other executables; `observe`, called with
     the label and the value of every probe; `callbacks`, the functions that
-    `host_callback` may call, by name.
+    `host_callback` may call, by name; `profile`, true where ops are to be timed.
     """
 
     name = "numpy"
+    profiles = True
     namespace = NAMESPACE
 
     def devices(self) -> Sequence[str]:
@@ -102,7 +106,12 @@ class NumpyBackend:
         for improve in (fold, share, drop):
             improve(typed)
         types = [port.type for port in graph.parameters]
-        return NumpyExecutable(StepRunner(typed, NUMPY), types, options)
+        made = NumpyExecutable(StepRunner(typed, NUMPY), types, options)
+        if options.get("profile"):
+            from amanda_std.runtime.profiling import step_labels
+
+            made.labels = step_labels(typed)
+        return made
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
@@ -158,6 +167,8 @@ class NumpyExecutable:
         options: Mapping[str, Any],
     ) -> None:
         self.program = program
+        self.labels: list[OpLabel] | None = None
+        """The labels of the steps, where they are to be timed."""
         self._takers = [_feed_converter(type_) for type_ in types]
         self.state: State | None = None
         """The variables, by key; None if there are none."""
@@ -191,23 +202,44 @@ class NumpyExecutable:
         out: Mapping[str | int, Any] | None = None,
     ) -> Sequence[Any]:
         """Feeds come in the order of the inputs; `out` is ignored."""
+        del out
+        args = self._arguments(feeds)
+        return self._call_inside(
+            lambda: [_writable(value) for value in self.program.run(args)]
+        )
+
+    def _arguments(self, feeds: Mapping[str | int, Any]) -> list[Any]:
+        values = zip(self._takers, feeds.values(), strict=True)
+        return [take(feed) for take, feed in values]
+
+    def _call_inside(self, call: Callable[[], _Result]) -> _Result:
+        """Call with the kernels, and with the variables, if there are any."""
         import numpy as np
 
         from amanda_std.engine.arrays import use_kernels
 
-        del out
-        values = zip(self._takers, feeds.values(), strict=True)
-        args = [take(feed) for take, feed in values]
         with use_kernels(self.program.kernels), np.errstate(all="ignore"):
             if self._around is None:
-                return [_writable(value) for value in self.program.run(args)]
+                return call()
             from amanda_std.runtime.state import run_context
 
             with (
                 run_context(self._around),
                 self.state.lock if self.state else nullcontext(),
             ):
-                return [_writable(value) for value in self.program.run(args)]
+                return call()
+
+    def profile(self, feeds: Mapping[str | int, Any]) -> Profile:
+        """The time of each op, and the memory that it allocates."""
+        from amanda_std.runtime.profiling import profile_program
+
+        if self.labels is None:
+            raise BackendError(
+                "ops are timed only where the option `profile` was given",
+                hint="compile with profile=True",
+            )
+        args, labels = self._arguments(feeds), self.labels
+        return self._call_inside(lambda: profile_program(self.program, labels, args))
 
 
 def _feed_converter(type_: Type | None) -> Callable[[Any], Any]:

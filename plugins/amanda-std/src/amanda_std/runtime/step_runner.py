@@ -248,10 +248,24 @@ class StepRunner:
         weights: Mapping[Key, Any] | None = None,
     ) -> list[Any]:
         """The results. `weights` replaces all constants, by their keys."""
+        values = self._first_values(args, captured, weights)
+        run_steps(self.steps, values)
+        return self._results_in(values)
+
+    def _first_values(
+        self,
+        args: Sequence[Any],
+        captured: Sequence[Any] = (),
+        weights: Mapping[Key, Any] | None = None,
+    ) -> list[Any]:
+        """The content of the slots before the first step."""
         ready = self._initial_with_weights if weights is None else None
         values = (self._load_weights(weights) if ready is None else ready).copy()
         values[: self._inputs] = [*args, *captured]
-        run_steps(self.steps, values)
+        return values
+
+    def _results_in(self, values: Sequence[Any]) -> list[Any]:
+        """The results in the slots after the last step."""
         return [values[place] for place in self._results]
 
     def run_consuming(self, args: list[Any]) -> list[Any]:
