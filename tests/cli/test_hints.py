@@ -120,14 +120,27 @@ def test_verbs_in_hints_exist_and_have_the_options() -> None:
     assert wrong == []
 
 
-def verbs_that_import(module: str) -> list[str]:
-    files = ROOT.glob("core/src/amanda/cli/verbs/*.py")
-    return [f.stem for f in files if module in f.read_text(encoding="utf-8")]
+def verbs_that_import(file: Path) -> set[str]:
+    """The verbs that import a module of the command line, others between or not."""
+    found: set[str] = set()
+    name = f"amanda.cli.{file.parent.name}.{file.stem} import"
+    for other in (ROOT / "core" / "src" / "amanda" / "cli").glob("*/*.py"):
+        if name in other.read_text(encoding="utf-8"):
+            is_verb = other.parent.name == "verbs"
+            found |= {other.stem} if is_verb else verbs_that_import(other)
+    return found
+
+
+def options_of_plugin(file: Path) -> set[str]:
+    """The options that the modules of a plug-in declare."""
+    folder = ROOT / "plugins" / file.relative_to(ROOT / "plugins").parts[0] / "src"
+    texts = (each.read_text(encoding="utf-8") for each in folder.rglob("verbs/*.py"))
+    return {option for text in texts for option in re.findall(r'"(--[a-z-]+)"', text)}
 
 
 def test_options_in_hints_are_those_of_the_verb() -> None:
     """A hint in the module of a verb names its options; one in a module that verbs
-    share, those of each; one below the command line, none."""
+    share, those of each; one in a plug-in, those of its verbs; others name none."""
     wrong = []
     for hint in HINTS:
         folder = ROOT / "core" / "src" / "amanda" / "cli"
@@ -135,12 +148,16 @@ def test_options_in_hints_are_those_of_the_verb() -> None:
         options = set(re.findall(r"(?<!\S)--[a-z][a-z-]*", text))
         if "amanda " in text or not options or "dictionaries_dev" in str(hint.file):
             continue
+        if ROOT / "plugins" in hint.file.parents:
+            if not options <= options_of_plugin(hint.file):
+                wrong.append(f"{hint}: {', '.join(sorted(options))}")
+            continue
         if hint.file.parent == folder / "verbs":
-            verbs = [hint.file.stem]
+            verbs = {hint.file.stem}
         else:
-            verbs = (
-                verbs_that_import(hint.file.stem) if folder in hint.file.parents else []
-            )
+            is_shared = folder in hint.file.parents
+            verbs = verbs_that_import(hint.file) if is_shared else set()
+            verbs = set(VERBS) if hint.file.parent == folder else verbs
         known = [options_of(command_of(verb)) for verb in verbs if verb in VERBS]
         if not known or not all(options <= each for each in known):
             wrong.append(f"{hint}: {', '.join(sorted(options))} in {verbs}")

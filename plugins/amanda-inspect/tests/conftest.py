@@ -4,4 +4,4 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-collect_ignore = ["networks.py", "planted.py"]
+collect_ignore = ["networks.py", "planted.py", "planted_faults"]

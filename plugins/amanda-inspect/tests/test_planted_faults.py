@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from planted.networks import NETWORKS, Network, make_network
-from planted.table import FAULTS, Fault
-from planted.trial import run_trial
+from planted_faults.networks import NETWORKS, Network, make_network
+from planted_faults.table import FAULTS, Fault
+from planted_faults.trial import run_trial
 
 import amanda
 from amanda_inspect import bisect

@@ -159,7 +159,7 @@ def _expect_possible(port: Parameter, shape: tuple[int, ...]) -> None:
             f"random values of input {name!r} do not fit the memory",
             expected=f"at most {there:,} bytes",
             got=f"{needed:,} bytes",
-            hint="--dim NAME=SIZE gives symbolic dims a size",
+            hint="dims={NAME: SIZE} gives symbolic dims a sizeon the command line",
         )
 
 

@@ -22,7 +22,7 @@ from amanda.cli.output.readiness import gap_data, readiness_sections
 from amanda.cli.output.sections import Section, html_page, section_lines
 from amanda.cli.output.terminal import show_progress
 from amanda.cli.rule_mappings import use_rule_files
-from amanda.errors import UsageError
+from amanda.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
     from amanda.api.readiness import Readiness
@@ -133,7 +133,14 @@ def command(
     if page is not None:
         _write_page(page, f"amanda check {file}", verdict, found)
     text = _report_lines(name, verdict, found, full=full)
-    return Answer(data, text, exit_code=int(not found.is_clear))
+    return Answer(data, text, exit_code=_exit_code(found))
+
+
+def _exit_code(found: Readiness) -> int:
+    """1 for what stands in the way; that of the error for a plug-in that failed."""
+    if isinstance(found.error, PluginError):
+        return found.error.exit_code
+    return int(not found.is_clear)
 
 
 def _check(

@@ -14,9 +14,9 @@ import numpy as np
 
 import amanda
 from amanda_inspect import Bisection, OpError, bisect
-from planted.faults import CASTS, Plant, plant_fault
-from planted.networks import Network, format_of
-from planted.table import Fault
+from planted_faults.faults import CASTS, Plant, plant_fault
+from planted_faults.networks import Network, format_of
+from planted_faults.table import Fault
 
 __all__ = ["Trial", "run_trial"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from planted.networks import LOOP
+from planted_faults.networks import LOOP
 
 __all__ = ["FAULTS", "Fault"]
 

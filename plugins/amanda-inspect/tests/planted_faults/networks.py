@@ -112,7 +112,7 @@ def _loop(folder: Path, small: bool) -> list[Any]:
     """Write a recurrent network as ONNX; returns its feeds."""
     import onnx
 
-    from planted.loop import build_loop
+    from planted_faults.loop import build_loop
 
     model = build_loop(width=8 if small else 512, steps=4 if small else 12)
     onnx.save(model, folder / f"{LOOP}.onnx")
