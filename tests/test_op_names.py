@@ -18,7 +18,9 @@ ops = pytest.importorskip("amanda_std").ops
 ROOMS = ["plugins/amanda-std/src/amanda_std", "plugins/amanda-jax/src/amanda_jax"]
 MOST = 5  # names in all rooms together
 # Tables of rules and kernels, where op names are keys, and what formats are made of.
-TABLES = ("ops/", "kernels/", "formats/", "padding_rules", "numpy_kernels")
+TABLES = (
+    "ops/", "kernels/", "formats/", "padding_rules", "numpy_kernels", "input_ranges/",
+)  # fmt: skip
 
 
 def op_names(file: Path) -> Iterator[tuple[int, str]]:

@@ -138,7 +138,7 @@ def completed(line: str) -> list[str]:
         ("amanda plugins --pr", ["--probe"]),
         ("amanda completion z", ["zsh"]),
         ("amanda --ver", ["--version"]),
-        ("amanda view ", []),
+        ("amanda unknown ", []),
     ],
 )
 def test_completion(line: str, words: list[str]) -> None:

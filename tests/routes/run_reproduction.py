@@ -9,6 +9,7 @@ after an AmandaError.
 
 from __future__ import annotations
 
+import importlib
 import resource
 import runpy
 import sys
@@ -21,8 +22,11 @@ from amanda.cli import run_command_line
 
 
 def provide(module: str, **names: Any) -> None:
-    made = sys.modules.setdefault(module, ModuleType(module))
-    made.__dict__.update(names)
+    try:
+        found = importlib.import_module(module)
+    except ImportError:
+        found = sys.modules[module] = ModuleType(module)
+    found.__dict__.update(names)
 
 
 def provide_earlier_names() -> None:
