@@ -20,6 +20,7 @@ MOST = 5  # names in all rooms together
 # Tables of rules and kernels, where op names are keys, and what formats are made of.
 TABLES = (
     "ops/", "kernels/", "formats/", "padding_rules", "numpy_kernels", "input_ranges/",
+    "passes/fusion",
 )  # fmt: skip
 
 

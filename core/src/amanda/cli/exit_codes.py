@@ -51,6 +51,8 @@ def _complete_in_shell(instruction: str) -> int:
         return shell_complete(cli, {}, "amanda", COMPLETE, instruction)
     except AmandaError as error:
         return error.exit_code
+    except click.ClickException as error:  # an unknown verb, for one
+        return error.exit_code
 
 
 def _invoke(arguments: list[str], call: Invocation) -> int:
