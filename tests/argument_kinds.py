@@ -209,6 +209,12 @@ def step_runner(world: World) -> Any:
     return StepRunner(world.graph, NUMPY)
 
 
+def page(world: World) -> Any:
+    from amanda_inspect import view
+
+    return view(world.graph)
+
+
 def toy_compiled(graph: amanda.Graph) -> Compiled:
     executable = ToyBackend().compile(graph, "cpu", {})
     return Compiled(graph, executable, backend="toy", device="cpu")
@@ -267,6 +273,7 @@ MAKERS: dict[str, Callable[[World], Any]] = {
     "Operation": lambda w: toy_operation(),
     "Value": toy_value,
     "ArrayLike": toy_value,
+    "GraphPage": page,
     "ArchiveWriter": lambda w: ArchiveWriter(io.BytesIO()),
     "StepRunner": step_runner,
     "function": lambda w: lambda *args, **named: None,

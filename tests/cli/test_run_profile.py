@@ -142,3 +142,17 @@ def test_results_in_files(call: Call, model: Path, tmp_path: Path) -> None:
     assert alone.err == ""
     assert np.load(tmp_path / "one.npy").tolist() == [0]
     assert call("run", model, "--save", tmp_path / "x.pkl").code == 2
+
+
+def test_targets_are_results_and_ops(call: Call, model: Path) -> None:
+    """Results are named as the targets are, and each is computed once."""
+    titles = ["y", "second", "a/b:0", "first:0", "y"]
+    found = call("run", model, *(f"--target={title}" for title in titles), "--json")
+    assert found.code == 0
+    values = {name: each["values"] for name, each in found.json["results"].items()}
+    assert values == {"y": "0", "second": "1", "a/b:0": "2", "first:0": "3"}
+    assert call("run", model, "--target", "frist").err == (
+        "amanda run: the graph has no result and no op 'frist'\n"
+        "  expected: the name of a result or an op, name:index, an op, or a value\n"
+        "  to do:    did you mean 'first'?\n"
+    )

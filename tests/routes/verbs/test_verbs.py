@@ -173,6 +173,7 @@ def write_models(folder: Path) -> None:
 # -- other forms of answers ----------------------------------------------------------
 
 FORMS = [
+    "amanda bench digits.onnx --random 1 --backend numpy --rounds 3 --plot a.svg",
     "amanda check digits.onnx --for onnxruntime --full",
     "amanda compare digits.onnx --backend numpy --random 1 --expected wrong.npz",
     "amanda convert digits.onnx traced.onnx --to onnx@13 --trace",
@@ -187,6 +188,7 @@ FORMS = [
     "amanda rules onnx-std --show nn.rules:15",
     "amanda rules onnx-std --to yaml",
     "amanda run digits.onnx --backend numpy --random 1 --save out.npz",
+    "amanda run digits.onnx --backend numpy --random 1 --repeat 2 --trace trace.json",
     "amanda run strings.onnx --backend jax --fallback numpy --feed text.npz",
     "amanda view strings.onnx --backend jax --fallback numpy --svg a.svg",
     "amanda view digits.onnx --against other.onnx --model-explorer a.json",
@@ -301,6 +303,7 @@ ENDINGS = {
     "run": {
         "amanda run missing.onnx --backend numpy": 1,
         "amanda run digits.onnx --backend numpy --random x": 2,
+        "amanda run digits.onnx --backend numpy --random 1 --target nothing": 2,
         "amanda run digits.onnx --backend nobody --random 1": 3,
         "amanda run strings.onnx --backend jax --feed text.npz": 4,
     },

@@ -128,9 +128,12 @@ def _plain_line(line: str) -> str:
 
     >>> _plain_line("jax        -0.127   1e-5 to 0.134")
     'jax  #  # to #'
+    >>> _plain_line("load 1.2 s, compile 30 ms")
+    'load # s, compile # s'
     """
     number = r"(?<![\w.@])-?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)(?![\w])"
-    return re.sub("  +", "  ", re.sub(number, "#", line))
+    plain = re.sub(r"(?<=# )ms\b", "s", re.sub(number, "#", line))
+    return re.sub("  +", "  ", plain)
 
 
 def golden_file(name: str) -> Path:

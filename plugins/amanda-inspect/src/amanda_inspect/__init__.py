@@ -6,11 +6,12 @@ from amanda.argument_checks import check_arguments
 from amanda_inspect.bisection import Bisection, OpError, bisect
 from amanda_inspect.difference import GraphDifference, diff
 from amanda_inspect.matching import Matching, match_graphs
-from amanda_inspect.viewer import Overlay, read_overlay, view
+from amanda_inspect.viewer import GraphPage, Overlay, read_overlay, view
 
 __all__ = [
     "Bisection",
     "GraphDifference",
+    "GraphPage",
     "Matching",
     "OpError",
     "Overlay",

@@ -15,6 +15,8 @@ __all__ = ["plot_measurements", "svg_text"]
 
 _WIDTH: Final = 760
 _LEFT: Final = 210
+_RIGHT: Final = _WIDTH - 100
+"""The end of the axis; medians are written beside it."""
 _ROW: Final = 44
 _TOP: Final = 48
 _TICKS: Final = 5
@@ -37,8 +39,8 @@ def plot_measurements(path: str, title: str, found: Sequence[Measurement]) -> No
 def svg_text(title: str, found: Sequence[Measurement]) -> str:
     """The plot as SVG: the shorter the bar, the faster the backend."""
     most = _axis_end(max(each.quartiles[1] for each in found) * 1e3)
-    scale = (_WIDTH - _LEFT - 90) / most
-    height = _TOP + _ROW * len(found) + 40
+    scale = (_RIGHT - _LEFT) / most
+    height = _TOP + _ROW * len(found) + 60
     lines = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height}' "
         f"viewBox='0 0 {_WIDTH} {height}'>",
@@ -46,6 +48,10 @@ def svg_text(title: str, found: Sequence[Measurement]) -> str:
         f"<text x='16' y='26' {_FONT} font-size='16'>{escape(title)}</text>",
     ]
     lines += _axis(most, scale, _TOP + _ROW * len(found))
+    lines.append(
+        f"<text x='{_LEFT}' y='{height - 12}' {_FONT} font-size='12' fill='#666666'>"
+        "bar: median; orange: quartiles; black: calls, slower ones at the edge</text>"
+    )
     for i, each in enumerate(found):
         lines += _bar(each, _TOP + _ROW * i, scale)
     return "\n".join([*lines, "</svg>", ""])
@@ -84,21 +90,20 @@ def _bar(found: Measurement, top: float, scale: float) -> list[str]:
     """A bar to the median, a line between the quartiles, and a mark for each call."""
     low, high = (value * 1e3 for value in found.quartiles)
     median, middle = found.median * 1e3, top + _ROW / 2
-    limit = _WIDTH - 80
-    marks = (min(_LEFT + call * 1e3 * scale, limit) for call in found.calls)
+    marks = (min(_LEFT + call * 1e3 * scale, _RIGHT) for call in found.calls)
     return [
         f"<text x='{_LEFT - 10}' y='{middle + 4:.1f}' {_FONT} font-size='13' "
         f"text-anchor='end'>{escape(str(found.backend))}</text>",
         f"<rect x='{_LEFT}' y='{top + 8:.1f}' width='{median * scale:.1f}' "
-        f"height='{_ROW - 16}' fill='#4878a8'/>",
-        *(f"<line x1='{x:.1f}' y1='{middle - 4:.1f}' x2='{x:.1f}' "
-          f"y2='{middle + 4:.1f}' stroke='#222222' stroke-opacity='0.35'/>"
+        f"height='{_ROW - 16}' fill='#9dbbd8'/>",
+        *(f"<line x1='{x:.1f}' y1='{middle - 8:.1f}' x2='{x:.1f}' "
+          f"y2='{middle + 8:.1f}' stroke='#222222' stroke-opacity='0.5'/>"
           for x in marks),
         f"<line x1='{_LEFT + low * scale:.1f}' y1='{middle:.1f}' "
         f"x2='{_LEFT + high * scale:.1f}' y2='{middle:.1f}' stroke='#e07b39' "
         "stroke-width='4'/>",
-        f"<text x='{_LEFT + high * scale + 8:.1f}' y='{middle + 4:.1f}' {_FONT} "
-        f"font-size='12'>{median:.3g} ms</text>",
+        f"<text x='{_WIDTH - 16}' y='{middle + 4:.1f}' {_FONT} font-size='13' "
+        f"text-anchor='end'>{median:.3g} ms</text>",
     ]  # fmt: skip
 
 
@@ -121,7 +126,7 @@ def _png(title: str, found: Sequence[Measurement]) -> bytes:
     ]
     figure = Figure(figsize=(8, 1.2 + 0.5 * len(found)), layout="constrained")
     axes = FigureCanvasAgg(figure).figure.add_subplot()
-    axes.barh(names, medians, xerr=spread, ecolor="#e07b39", color="#4878a8")
+    axes.barh(names, medians, xerr=spread, ecolor="#e07b39", color="#9dbbd8")
     axes.invert_yaxis()
     axes.set_xlabel("ms, median with quartiles")
     axes.set_title(title)

@@ -70,9 +70,10 @@ def _step_data(each: OpTime) -> dict[str, Any]:
 def profile_lines(found: Profile) -> Iterator[str | Table]:
     """The slowest ops and types of ops."""
     total = found.seconds or 1.0
+    count = len(found.ops)
     yield (
-        f"{len(found.ops)} ops in {found.seconds * 1e3:.4g} ms, {found.how}; "
-        f"a whole call takes {found.call * 1e3:.4g} ms"
+        f"{count} {'op' if count == 1 else 'ops'} in {found.seconds * 1e3:.4g} ms, "
+        f"{found.how}; a whole call takes {found.call * 1e3:.4g} ms"
     )
     slowest = sorted(found.ops, key=lambda each: -each.seconds)[:_TOP]
     rows = [

@@ -30,6 +30,7 @@ from amanda.cli.output.timing import Timer
 
 if TYPE_CHECKING:
     from amanda.backend import Profile
+    from amanda.graph import Graph
 
 __all__ = ["command"]
 
@@ -44,7 +45,8 @@ __all__ = ["command"]
     "targets",
     multiple=True,
     metavar="NAME",
-    help="A result or an op; only what it needs is run.",
+    help="A result, an op, or NAME:INDEX, an output of an op; only what it needs is "
+    "run.",
 )
 @backend_option
 @fallback_option
@@ -106,6 +108,12 @@ def command(
     The default backend is AMANDA_BACKEND, or the only one installed. With --fallback,
     what ran on which backend is printed, too. The times of --profile are of ops run one
     after the other; numpy adds the memory that each allocates.
+
+    Examples:
+        amanda run digits.onnx --backend numpy --random 1
+        amanda run digits.onnx --backend numpy --random 1 --target chances
+        amanda run digits.onnx --backend numpy --random 1 --repeat 5 --save out.npz
+        amanda run digits.onnx --backend numpy --random 1 --target /0/Conv --profile
     """
     from amanda.api.compilation import compile
 
@@ -113,7 +121,7 @@ def command(
     with timer.measure("load"):
         graph, form = open_model(file, form)
     if targets:
-        graph = graph.clone(list(targets))
+        graph = _part_of_targets(graph, targets)
     feeds = read_feeds(graph, **given)
     options = _all_options(options_told, distributed, seed)
     if profile or trace:
@@ -147,6 +155,17 @@ def command(
             found = compiled.profile(feeds)
         text += _report_profile(found, data, trace)
     return Answer(data, text)
+
+
+def _part_of_targets(graph: Graph, targets: tuple[str, ...]) -> Graph:
+    """What the targets need, which are its results, as of `amanda.run`."""
+    from amanda.backend import target_of
+
+    names = tuple(dict.fromkeys(targets))
+    part = graph.clone([target_of(graph, name) for name in names])
+    for port, name in zip(part.outputs, names, strict=True):
+        port.name = name
+    return part
 
 
 def _all_options(

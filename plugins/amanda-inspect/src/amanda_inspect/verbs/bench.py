@@ -87,6 +87,7 @@ def command(
 
     Examples:
         amanda bench digits.onnx --backend jax --backend numpy --random 1 --rounds 5
+        amanda bench digits.onnx --backend numpy --random 1 --rounds 5 --plot digits.svg
     """
     graph, form = open_model(file, form)
     feeds = read_feeds(graph, **given)

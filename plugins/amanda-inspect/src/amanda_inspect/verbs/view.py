@@ -186,8 +186,8 @@ def _open(file: str, form: str | None, to: str | None, against: str | None) -> _
     if against is not None:
         other, _ = open_model(against, None)
         with show_progress(f"comparing {against} and {file}"):
-            graphs = common_namespace(other, graph)
-            shown.graph, shown.difference = graphs[1], diff(*graphs)
+            both = common_namespace(other, graph)
+            shown.graph, shown.difference = both.b, diff(both.a, both.b)
     return shown
 
 

@@ -77,10 +77,11 @@ class _Picture:
     def _open_to(self, depth: int) -> set[int]:
         """The groups of the first levels."""
         found, level = {0}, [0]
-        for _ in range(depth - 1):
+        while level and depth > 1:
             inside = [c for i in level for c in self._children(i)]
             level = [c for c in inside if self._children(c)]
             found.update(level)
+            depth -= 1
         return found
 
     def _open_small(self) -> set[int]:
