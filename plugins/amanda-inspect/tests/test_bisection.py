@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,51 @@ def test_bodies_of_loops_and_conditionals() -> None:
     assert found.first is not None
     assert found.first.op.type == "add"
     assert [label.split()[0] for label in found.first.inside] == ["loop", "if"]
+
+
+def onnx_loop(path: Path, epsilon: float) -> amanda.Graph:
+    """An ONNX model with a layer normalization in the body of its Loop."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("amanda_onnx")
+    from planted_faults.loop import build_loop
+
+    model = build_loop(8, 3)
+    (loop,) = [node for node in model.graph.node if node.op_type == "Loop"]
+    (norm,) = [
+        node for node in loop.attribute[0].g.node
+        if node.op_type == "LayerNormalization"
+    ]  # fmt: skip
+    (attribute,) = [each for each in norm.attribute if each.name == "epsilon"]
+    attribute.f = epsilon
+    onnx.save(model, path)
+    return amanda.load(path)
+
+
+LOOP_FEEDS = {
+    "x": np.random.default_rng(0).normal(size=(3, 8, 8)).astype("float32"),
+}
+
+
+def test_body_of_an_onnx_loop(tmp_path: Path) -> None:
+    right, wrong = (onnx_loop(tmp_path / f"{e}.onnx", e) for e in (1e-5, 0.3))
+    assert right.namespace == wrong.namespace == ONNX
+    first = bisect(right, wrong, LOOP_FEEDS, backend="numpy").first
+    assert first is not None
+    assert first.sources == ("node_normal",)
+    assert first.inside == ("loop 'loop'",)
+
+
+def test_body_of_an_onnx_loop_on_two_backends(tmp_path: Path) -> None:
+    import planted  # registers the backends
+
+    graph = onnx_loop(tmp_path / "loop.onnx", 1e-5)
+    first = bisect(
+        graph, graph, LOOP_FEEDS, backend="numpy", other_backend="wrong-tanh"
+    ).first
+    assert "wrong-tanh" in planted.FAULTS
+    assert first is not None
+    assert first.sources == ("node_after",)
+    assert first.inside == ("loop 'loop'",)
 
 
 def test_ops_are_matched_without_names() -> None:

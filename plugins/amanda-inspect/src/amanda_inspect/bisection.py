@@ -124,8 +124,9 @@ def bisect(
     """Find the first op of `b` that makes an error against the reference `a`.
 
     `a` runs on `backend`, `b` on `other_backend`, the same by default. Graphs of
-    different namespaces are converted to the hub, whose ops name their sources. `feeds`
-    are those of `a`. Values are kept in windows of at most `max_memory` bytes in all.
+    different namespaces, or with bodies or state, are converted to the hub, whose ops
+    name their sources. `feeds` are those of `a`. Values are kept in
+    windows of at most `max_memory` bytes in all.
     """
     sides = (
         Backend(backend, options or {}),

@@ -94,11 +94,12 @@ def common_namespace(a: Graph, b: Graph) -> Comparable:
     Then they are optimized for inference, where models of different exporters are more
     alike. Graphs with bodies or with state are compared in the hub, too.
     """
-    if a is b:
-        return Comparable(a, b)
     is_same = a.namespace == b.namespace
     if is_same and (a.namespace == HUB or not _has_bodies_or_state(a, b)):
         return Comparable(a, b)
+    if a is b:  # on two backends
+        graph = amanda.convert(a, HUB)
+        return Comparable(graph, graph)
     both = [amanda.convert(each, HUB) for each in (a, b)]
     before = (Unoptimized(both[0]), Unoptimized(both[1]))
     for graph, copy in zip(both, before, strict=True):
