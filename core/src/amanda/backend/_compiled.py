@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["Compiled"]
 
 
+_HEARD = ("before_run", "after_run")
+"""The hooks of each call."""
+
+
 class EventSource(Protocol):
     """The part of a host that a compiled graph uses: its listeners."""
 
@@ -43,7 +47,7 @@ class EventSource(Protocol):
 
     def fire(self, hook: str, **event: Any) -> Any: ...
 
-    def listens(self) -> bool: ...
+    def listens(self, *hooks: str) -> bool: ...
 
 
 Finding = Callable[["OutputPort", Mapping[Key, Any]], Any]
@@ -221,7 +225,7 @@ class Compiled:
     def _find_listeners(self, host: EventSource) -> None:
         """Look whether anything listens, until the entries of the host change."""
         revision = host.revision  # first: a change meanwhile counts as one after it
-        self._fire = host.fire if host.listens() else None
+        self._fire = host.fire if host.listens(*_HEARD) else None
         self._revision = revision
 
     def _call_with_separate_dims(
