@@ -32,7 +32,7 @@ from amanda_inspect.lockstep import Lockstep, OpValues
 from amanda_inspect.matching import Matching, match_graphs
 from amanda_inspect.regions import find_first_error, find_removed_op
 from amanda_inspect.rounding import error_size, rounding_bound
-from amanda_inspect.windows import Backend, reads_of
+from amanda_inspect.windows import Backend, Values, reads_of
 
 __all__ = ["Bisection", "OpError", "bisect"]
 
@@ -178,7 +178,7 @@ class _Search(NamedTuple):
         self,
         matching: Matching,
         feeds: Mapping[OutputPort, Any],
-        own: Mapping[OutputPort, Any] | None = None,
+        own: Values | None = None,
     ) -> Bisection:
         """The errors of all ops that correspond."""
         run = Lockstep(matching, feeds, self.sides, self.max_memory, own)

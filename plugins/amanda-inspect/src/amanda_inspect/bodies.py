@@ -96,11 +96,8 @@ def _body_call(
         if port in references
     }
     results = _result_pairs(bodies, ops, pairs)
-    values = [
-        (root.results[i], reference.results[j])
-        for i, j in results
-        if root.results[i] is not None and reference.results[j] is not None
-    ]
+    ends = ((root.results[i], reference.results[j]) for i, j in results)
+    values = [(x, y) for x, y in ends if x is not None and y is not None]
     return BodyCall(match_graphs(reference, root, matched, values), feeds, own)
 
 

@@ -174,8 +174,8 @@ class Lockstep:
         gives = {port for op in ops for port in op.outputs}
         needed = {values[port] for port in reads | gives if port in values}
         for other in (self.counterpart(op) for op in ops if op.bodies):
-            reads = () if other is None else reads_of(other)
-            needed.update(port for port in reads if not port.op.is_constant)
+            theirs = () if other is None else reads_of(other)
+            needed.update(port for port in theirs if not port.op.is_constant)
         return needed
 
     def counterpart(self, op: Op) -> Op | None:

@@ -21,7 +21,7 @@ from amanda.graph import Op, OutputPort
 from amanda_inspect.common import Unoptimized
 from amanda_inspect.lockstep import Lockstep, Reference
 from amanda_inspect.rounding import rounding_bound
-from amanda_inspect.windows import Backend, reads_of, with_constants
+from amanda_inspect.windows import Backend, Values, reads_of, with_constants
 from amanda_std.backends import infer, is_not_composite, lower
 
 __all__ = ["find_first_error", "find_removed_op"]
@@ -118,7 +118,7 @@ def _prints_of(
     assert graph is not None
     results = [port for each in region for port in each.outputs]
     part, reads = extract_graph(graph, with_constants(region), results)
-    feeds = dict(zip(part.parameters, map(value, reads), strict=True))
+    feeds: Values = dict(zip(part.parameters, map(value, reads), strict=True))
     if is_lowered:
         lower(part, is_not_composite)
         infer(part)

@@ -45,7 +45,7 @@ def _masked_size(got: Any, wanted: Any) -> float:
 
     bound = _infinite(wanted)
     masks = [np.where(np.abs(x) >= bound, np.sign(x), 0) for x in (got, wanted)]
-    if not np.array_equal(*masks):
+    if not np.array_equal(masks[0], masks[1]):
         return inf
     others = masks[0] == 0
     return error_size(got[others], wanted[others])

@@ -99,9 +99,9 @@ def extract(
         if value in targets:
             raise UsageError(f"the value {value} is both an input and an output")
     copy = graph.clone(memo=memo)
-    for name in list(copy.entries):
-        copy.remove_entry(name)
-    chosen = {}
+    for entry in list(copy.entries):
+        copy.remove_entry(entry)
+    chosen: dict[str | None, ValueName] = {}
     for value, name in names.items():
         port = memo[value]
         if value.op is not graph:

@@ -128,7 +128,7 @@ def _replace_by_body(
 ) -> Model | None:
     """The ops of a body instead of an op; its results are those of the model."""
     graph, memo = model.copy()
-    feeds = {}
+    feeds: dict[str, Any] = {}
     inputs = []
     for i, array in enumerate(arrays):
         port = graph.parameter(None, _fresh_input(graph, f"body_input_{i}"))
@@ -144,7 +144,9 @@ def _replace_by_body(
     made = model.with_graph(graph, feeds).with_results(v for v in values if v)
     if made is None:
         return None
-    typed = {port: made.feeds[str(port.name)] for port in made.graph.parameters}
+    typed: dict[OutputPort, Any] = {
+        port: made.feeds[str(port.name)] for port in made.graph.parameters
+    }
     return replace_values(
         made, typed, [v for v in made.graph.results if v], constants=True
     )

@@ -93,7 +93,7 @@ def replace_values(
     integers become constants.
     """
     graph, memo = model.copy()
-    feeds = {}
+    feeds: dict[str, Any] = {}
     for port, array in values.items():
         if constants and array.dtype.kind in "biu" and array.size <= SMALL:
             with graph.before(next(iter(graph), None)):
@@ -163,7 +163,7 @@ class Recorder:
             kind = port.type
             if not isinstance(kind, TensorType) or not _is_static(kind):
                 return None
-            values = numbers.integers(0, 2, tuple(map(int, kind.shape)))
+            values: Any = numbers.integers(0, 2, tuple(map(int, kind.shape)))
             if kind.dtype.kind == "float":
                 values = numbers.standard_normal(values.shape)
             found[port] = np.asarray(values).astype(kind.dtype.numpy)

@@ -186,15 +186,15 @@ def find_failing_op(
             "no op of the model differs from the reference",
             expected="models that differ beyond rounding",
         )
-    values = found.values
+    values, home = found.values, found.values.op.graph
     ops = with_constants([*values.unmatched, values.op])
-    part, reads = extract_graph(values.op.graph, ops, list(values.made))
+    part, reads = extract_graph(home, ops, list(values.made))
     inputs = {}
     for i, (port, read) in enumerate(zip(part.parameters, reads, strict=True)):
         port.name = port.name or f"input_{i}"
         inputs[port.name] = values.inputs[read]
     expected = {}
-    for i, (port, value) in enumerate(zip(part.outputs, values.made, strict=True)):
-        port.name = port.name or f"output_{i}"
-        expected[port.name] = values.wanted[value]
+    for i, (end, value) in enumerate(zip(part.outputs, values.made, strict=True)):
+        end.name = end.name or f"output_{i}"
+        expected[end.name] = values.wanted[value]
     return Model(part, inputs), RunTest(backend, expected=expected)

@@ -4,7 +4,8 @@ and conversions."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import amanda
 from amanda.comparison import compare_values
@@ -19,7 +20,8 @@ from amanda_inspect.windows import Backend
 __all__ = ["ConversionTest", "RunTest"]
 
 
-class RunTest(NamedTuple):
+@dataclass(frozen=True)
+class RunTest:
     """A model fails on a backend: by an error, or by results that another has not."""
 
     backend: Backend
@@ -40,7 +42,8 @@ class RunTest(NamedTuple):
         return _first_difference(found, wanted)
 
 
-class ConversionTest(NamedTuple):
+@dataclass(frozen=True)
+class ConversionTest:
     """A model cannot be converted to a namespace."""
 
     target: str

@@ -42,7 +42,7 @@ def save_reduction(
     lines = [f"{step.ops:6} ops after {step.tests:4} tests: {step.what}"
              for step in found.steps]  # fmt: skip
     (folder / "steps.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
-    kind = test.test if isinstance(test, IsolatedTest) else test
+    kind: Test = test.test if isinstance(test, IsolatedTest) else test
     if isinstance(kind, RunTest) and kind.expected is not None:
         _save_arrays(kind.expected, folder / "expected.npz")
     body = _script_body(kind, feeds)

@@ -116,7 +116,7 @@ def command(
             check_edit(before, graph)
         lost = find_lost_dims(before, graph)
     if output is not None and not dry_run:
-        options = {} if external is None else {"external": external}
+        options: dict[str, Any] = {} if external is None else {"external": external}
         same = Path(output).suffix == Path(file).suffix
         amanda.save(graph, output, name if same else None, **options)
     written = None if dry_run else output

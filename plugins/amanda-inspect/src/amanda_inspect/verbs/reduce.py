@@ -124,7 +124,7 @@ def command(
     for path in preload:
         runpy.run_path(str(path))
     graph, form_name = open_model(file, form)
-    test = _test_of(backends, options, target, script, reference, file, form_name)
+    test: Test = _test_of(backends, options, target, script, reference, file, form_name)
     recorder = Backend(values, {}) if values else _recorder(test)
     with ExitStack() as stack:
         feeds: Mapping[Any, Any]
@@ -187,8 +187,8 @@ def _test_of(
 
 
 def _recorder(test: Test) -> Backend:
-    is_run = isinstance(test, RunTest) and test.reference is not None
-    return test.reference if is_run else NUMPY  # type: ignore[union-attr, return-value]
+    reference = test.reference if isinstance(test, RunTest) else None
+    return NUMPY if reference is None else reference
 
 
 def _feeds(

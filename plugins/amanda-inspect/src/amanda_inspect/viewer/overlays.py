@@ -66,7 +66,8 @@ def read_overlay(path: str | PathLike[str]) -> Overlay:
 
 
 def _checked_overlay(path: object, data: Mapping[str, Any]) -> Overlay:
-    ops, notes = data.get("ops"), data.get("notes", {})
+    ops: Any = data.get("ops")
+    notes = data.get("notes", {})
     aggregate = data.get("aggregate", "sum")
     faults = list(_overlay_faults(ops, notes, aggregate))
     if faults:

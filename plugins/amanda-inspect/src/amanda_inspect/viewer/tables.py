@@ -61,7 +61,7 @@ class Tables:
         self._histograms = histograms
         self._removed = removed or {}
         self._sources = {} if source is None else _ops_by_name(source)
-        self._definitions: dict[int, Any] = {}
+        self._definitions: dict[str, Any] = {}
         self._index()
 
     def _index(self) -> None:
