@@ -10,6 +10,7 @@ Likewise with other backends and kinds; files in the order of sections.
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Final
 
@@ -18,6 +19,9 @@ from amanda_torch_conformance.program_files import program_rows
 from amanda_torch_conformance.tolerances import LARGER_LIMITS
 
 __all__ = ["HEAD", "limits_section", "missing_section"]
+
+_DETAILS: Final = re.compile(" For more information| Original exception")
+"""Where the reason of an error of PyTorch ends."""
 
 HEAD: Final = """\
 # Programs of PyTorch
@@ -76,7 +80,7 @@ def missing_section() -> str:
     groups: dict[str, list[str]] = {}
     for row in program_rows():
         if not row["samples"]:
-            why = str(row.get("error", "")).partition(" For more information")[0]
+            why = _DETAILS.split(str(row.get("error", "")))[0]
             groups.setdefault(why, []).append(row["name"])
     rows = [f"- {why}: {', '.join(sorted(names))}" for why, names in groups.items()]
     return "\n".join(["## Entries without a program\n", *sorted(rows), ""])
