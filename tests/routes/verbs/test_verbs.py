@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -33,7 +34,10 @@ MODEL = "digits.onnx"
 
 
 @pytest.fixture(autouse=True)
-def folder() -> Iterator[Path]:
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The examples, without the settings of the environment that others have made."""
+    for name in (name for name in [*os.environ] if name.startswith("AMANDA_")):
+        monkeypatch.delenv(name)
     with verb_goldens.example_folder() as made:
         yield made
 
