@@ -73,11 +73,19 @@ def _verbs_of(group: click.Group, prefix: str) -> Iterator[tuple[str, Verb]]:
 @contextlib.contextmanager
 def host_in_calls() -> Iterator[amanda.Host]:
     """A host for the calls in this context, which may register more in it."""
-    amanda.host._default = made = amanda.Host()
+    amanda.host._default = made = amanda.Host(only=_plugins_to_use())
     try:
         yield made
     finally:
         amanda.host._default = None
+
+
+def _plugins_to_use() -> str:
+    """AMANDA_PLUGINS, or all but nd4j: what that has is in files that the environment
+    names, and is read once in a process."""
+    named = os.environ.get("AMANDA_PLUGINS")
+    dists = {info.dist for info in amanda.Host().plugins()}
+    return named or ",".join(sorted(dists - {"amanda-nd4j"}))
 
 
 def call(line: str) -> Ended:
