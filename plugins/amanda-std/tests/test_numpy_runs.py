@@ -329,7 +329,7 @@ def test_threads_have_their_own_memory():
 
 
 def test_options_that_nobody_knows_are_told():
-    with pytest.raises(BackendError, match="one of callbacks, observe, state"):
+    with pytest.raises(BackendError, match="one of callbacks, observe, profile, state"):
         compiled(lambda x: x, X, speed=3)
 
 
