@@ -81,7 +81,8 @@ def test_larger_tolerances_hold_where_they_are_stated() -> None:
     assert dynamic == pytest.approx({"rtol": 1.3e-5, "atol": 1e-4, "ulps": 0})
     rows = [line for line in limits_section().splitlines() if line.startswith("| ")]
     assert len(rows) == 1 + len(LARGER_LIMITS)
-    assert "| fft.fft2 | 24 ulps of the largest element on onnxruntime |" in rows[2]
+    row = "| fft.fft2 | 24 ulps of the largest element on onnxruntime |"
+    assert any(row in each for each in rows)
 
 
 def test_entries_without_a_program(monkeypatch) -> None:
