@@ -37,6 +37,8 @@ class _Parameters(NamedTuple):
     """The most arguments by position; None for any number."""
     keywords: frozenset[str]
     takes_context: bool
+    required: tuple[str, ...]
+    """The arguments by position that have no default."""
 
 
 def torch_functions(
@@ -103,7 +105,10 @@ def _read_parameters(function: Callable[..., Any]) -> _Parameters:
         p.name for p in found if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
     }
     return _Parameters(
-        None if takes_rest else len(by_place), frozenset(names), "context" in names
+        None if takes_rest else len(by_place),
+        frozenset(names),
+        "context" in names,
+        tuple(p.name for p in by_place if p.default is p.empty and p.name != "context"),
     )
 
 
@@ -118,6 +123,9 @@ def _fit(parameters: _Parameters, positional: list[Any], named: dict[str, Any]) 
         value = positional.pop()
         if value is not None and value is not False:
             raise Decline(f"the argument {value} is not supported")
+    for name in parameters.required[len(positional) :]:
+        if name not in named:
+            raise Decline(f"the op has no argument {name}")
 
 
 class _Schema(NamedTuple):
