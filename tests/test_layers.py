@@ -45,7 +45,7 @@ FLOORS = [
     ("amanda.feeds",),
     ("amanda.api",),
     ("amanda.frontend",),
-    ("amanda.session",),
+    ("amanda.session", "amanda.instrument"),
     ("amanda",),
     ("amanda.scoreboard",),
     ("amanda.cli", "amanda.testing"),

@@ -46,6 +46,7 @@ _FACE = {
         "snap",
     ),
     "amanda.host": ("Host", "default_host"),
+    "amanda.instrument": ("apply",),
     "amanda.session": ("Session",),
     "amanda.tensors": ("FunctionRef", "Tensor"),
     "amanda.types": (
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
         snap,
     )
     from amanda.host import Host, default_host
+    from amanda.instrument import apply
     from amanda.session import Session
     from amanda.tensors import FunctionRef, Tensor
     from amanda.types import (
@@ -147,6 +149,7 @@ __all__ = [
     "Type",
     "VoidType",
     "__version__",
+    "apply",
     "backends",
     "bulk",
     "compile",

@@ -67,9 +67,30 @@ class FrontendNamespace(Protocol):
         """Call a function on arrays, on types, or on values, where it adds an op."""
 
     def grad(
-        self, graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]
+        self,
+        graph: Graph,
+        of: OutputPort,
+        wrt: Sequence[OutputPort],
+        hooks: Mapping[OutputPort, Sequence[Callable[[Any], Any]]] | None = None,
     ) -> Sequence[OutputPort]:
-        """The gradients of the sum of `of`, as ops at the end of the graph."""
+        """The gradients of the sum of `of`, as ops at the end of the graph.
+
+        `hooks` are functions of complete gradients of values, which may return others;
+        with hooks, new ops have the forward op as their provenance, by `gradient`."""
+
+    def value_of(self, port: OutputPort) -> Any:
+        """A port as a value that the functions of the namespace take."""
+
+    def inline_calls(self, graph: Graph) -> int:
+        """Replace nested graphs and calls of functions by their ops."""
+
+    def lift_values(
+        self, graph: Graph, values: Sequence[tuple[OutputPort, str]]
+    ) -> Sequence[tuple[OutputPort, OutputPort] | str]:
+        """Carry values out of the bodies of control flow.
+
+        A value comes with how its executions combine: last, sum, mean, max or min. For
+        each, the combined value and the number of executions, or why there is none."""
 
 
 class Function:

@@ -43,7 +43,7 @@ from amanda.graph._port import (
     value_port,
 )
 from amanda.graph._scopes import SCOPES_RECORD, Scope, ScopeTable
-from amanda.graph._select import Ops
+from amanda.graph._select import NamedOp, Ops
 from amanda.graph._state_ports import (
     StatePort,
     state_ports,
@@ -64,6 +64,7 @@ __all__ = [
     "Graph",
     "HeldAttributes",
     "InputPort",
+    "NamedOp",
     "Op",
     "Ops",
     "OutputPort",

@@ -33,7 +33,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             made=True,
         ),
         "passes": Kind("pass", ("__call__()",)),
-        "tools": Kind("tool", ("__call__()",)),
+        "tools": Kind("tool", ("label()", "instrument()")),
         "commands": Kind("command", ("__call__()",)),
         "scoreboards": Kind("scoreboard", ("KINDS", "cases()", "run_case()")),
         "callbacks": Kind("callback", ("__call__()",)),

@@ -5,11 +5,11 @@ holomorphic functions need no conjugates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from amanda.errors import AmandaError, InvalidTypeError, Undecided, UsageError
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda.types import TensorType, Type
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.rule_binding import NoGradient
@@ -34,13 +34,27 @@ from amanda_std.ops.control.functions import call_with_gradient, gradient_name
 
 _DIFFERENTIABLE_KINDS = ("float", "complex", "unknown")
 
+BY = "gradient"
+"""What made the ops of gradients; their provenance names the forward op."""
 
-def grad(graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]) -> list[OutputPort]:
+Hooks = Mapping[OutputPort, Sequence[Callable[[Any], Any]]]
+"""Functions of the complete gradient of a value, which may return another one."""
+
+
+def grad(
+    graph: Graph,
+    of: OutputPort,
+    wrt: Sequence[OutputPort],
+    hooks: Hooks | None = None,
+) -> list[OutputPort]:
     """Gradients of the sum of `of` with respect to each of `wrt`, at the graph's end.
 
     The pass `stable` first replaces formulas whose gradient would overflow, as every
     compilation does. Composites without a gradient of their own are expanded in place.
-    A value that `of` does not depend on has a gradient of zeros."""
+    A value that `of` does not depend on has a gradient of zeros.
+
+    A hook of a value is called once, with its complete gradient; what it returns, if
+    that is not None, takes the place of the gradient."""
     _expect_kinds([of], ("float", "unknown"), "gradients are of real numbers")
     _expect_kinds(
         wrt, _DIFFERENTIABLE_KINDS, "gradients are by real or complex numbers"
@@ -56,7 +70,8 @@ def grad(graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]) -> list[Output
     with tracing(graph) as into:
         of, targets = of.resolve(), [port.resolve() for port in wrt]
         seeds = {of: OPS["ones_like"](Value(of))}
-        found = _propagate(graph, seeds, targets)
+        resolved = {port.resolve(): calls for port, calls in (hooks or {}).items()}
+        found = _propagate(graph, seeds, targets, resolved)
         return [_gradient_or_zeros(found.get(port), port, into) for port in targets]
 
 
@@ -77,18 +92,47 @@ def backpropagate(
 
 
 def _propagate(
-    graph: Graph, seeds: dict[OutputPort, Any], targets: Sequence[OutputPort]
+    graph: Graph,
+    seeds: dict[OutputPort, Any],
+    targets: Sequence[OutputPort],
+    hooks: Hooks | None = None,
 ) -> dict[OutputPort, Any]:
-    """The gradients of all values between the targets and the seeds."""
+    """The gradients of all values between the targets and the seeds.
+
+    With hooks, the ops have the forward op as their provenance."""
     needed = dependents(graph, targets)
     found = dict(seeds)
     for op in reversed(_upstream_ops(graph, seeds)):
         if not any(port in needed for port in op.outputs):
             continue
+        if hooks:
+            _call_hooks(hooks, op.outputs, found)
         gradients = [found.get(port) for port in op.outputs]
         if any(g is not None for g in gradients):
-            _backward(op, gradients, needed, found)
+            origin = None if hooks is None else _forward_origin(op)
+            with tracing(graph, None, origin):
+                _backward(op, gradients, needed, found)
+    if hooks:
+        _call_hooks(hooks, graph.parameters, found)
     return found
+
+
+def _forward_origin(op: Op) -> Provenance:
+    """The provenance of the ops that compute the gradient of an op."""
+    made = op.provenance
+    names = (op.name,) if op.name else made.sources if made is not None else ()
+    return Provenance(names, BY)
+
+
+def _call_hooks(
+    hooks: Hooks, ports: Sequence[OutputPort], found: dict[OutputPort, Any]
+) -> None:
+    """Call the hooks of values whose gradients are complete."""
+    for port in ports:
+        for hook in hooks.get(port, ()):
+            if (gradient := found.get(port)) is not None:
+                other = hook(gradient)
+                found[port] = gradient if other is None else other
 
 
 def _accumulate(found: dict[OutputPort, Any], port: OutputPort, gradient: Any) -> None:

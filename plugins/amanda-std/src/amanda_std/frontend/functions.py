@@ -88,11 +88,17 @@ def _type_or_none(value: Any) -> Type | None:
     return TensorType(DType.of(value), value.shape) if is_array else None
 
 
-def gradients_of_values(graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
+def gradients_of_values(
+    graph: Graph,
+    of: Any,
+    wrt: Sequence[Any],
+    hooks: Mapping[Any, Sequence[Callable[[Any], Any]]] | None = None,
+) -> list[Any]:
     """Gradients of the sum of `of`: ports for ports, values for values."""
     from amanda_std.autodiff.gradients import grad
 
-    found = grad(graph, _expect_port(of), [_expect_port(each) for each in wrt])
+    calls = {_expect_port(each): called for each, called in (hooks or {}).items()}
+    found = grad(graph, _expect_port(of), [_expect_port(each) for each in wrt], calls)
     return [
         Value(port) if isinstance(each, Value) else port
         for port, each in zip(found, wrt, strict=True)

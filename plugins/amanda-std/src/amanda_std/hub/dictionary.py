@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from amanda.types import Type
     from amanda_std.engine.annotations import ArgKind, Param
     from amanda_std.engine.operation import Operation
+    from amanda_std.engine.values import Value
     from amanda_std.hub.mapping_side import StdMappingSide
 
 VERSION = "1"
@@ -163,12 +164,38 @@ class StdNamespace:
 
         return call_function(function, args, settings)
 
-    def grad(self, graph: Graph, of: Any, wrt: Sequence[Any]) -> list[Any]:
+    def grad(
+        self,
+        graph: Graph,
+        of: Any,
+        wrt: Sequence[Any],
+        hooks: Mapping[Any, Sequence[Callable[[Any], Any]]] | None = None,
+    ) -> list[Any]:
         """Gradients as ops at the end of a graph: ports for ports, values for
         values."""
         from amanda_std.frontend.functions import gradients_of_values
 
-        return gradients_of_values(graph, of, wrt)
+        return gradients_of_values(graph, of, wrt, hooks)
+
+    def value_of(self, port: OutputPort) -> Value:
+        """A port as a value, which the ops take."""
+        from amanda_std.engine.values import Value
+
+        return Value(port)
+
+    def inline_calls(self, graph: Graph) -> int:
+        """Replace nested graphs and calls of functions by their ops, in bodies too."""
+        from amanda_std.passes.inline_calls import inline_calls
+
+        return inline_calls(graph)
+
+    def lift_values(
+        self, graph: Graph, values: Sequence[tuple[OutputPort, str]]
+    ) -> list[tuple[OutputPort, OutputPort] | str]:
+        """Carry values out of the bodies of control flow: see `passes.lift_values`."""
+        from amanda_std.passes.lift_values import lift_values
+
+        return lift_values(graph, values)
 
     def calling(
         self,
