@@ -23,6 +23,7 @@ FACES = (
     "amanda.frontend",
     "amanda.graph",
     "amanda.host",
+    "amanda.instrument",
     "amanda.mapping",
     "amanda.passes",
     "amanda.scoreboard",

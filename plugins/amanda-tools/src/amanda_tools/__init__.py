@@ -1,0 +1,1 @@
+"""Tools that analyse and change models of any framework: see amanda.apply."""
