@@ -13,6 +13,7 @@ VERBS = {
     "coverage": "which ops of a framework can be mapped to another",
     "doctor": "check this installation",
     "info": "a summary of a model file",
+    "instrument": "measure or change a model with tools",
     "ops": "the ops of a framework's version: list, search, show, compare",
     "opset": "convert a model to another version of its framework",
     "plugin": "create a plug-in",

@@ -1,4 +1,4 @@
-"""The conformance kit: tests that every backend, format and mapping must pass.
+"""The conformance kit: tests that every backend, format, mapping and tool must pass.
 
 A plug-in inherits a suite and names what to test:
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from amanda.testing._mapping import MappingSample, MappingSuite
     from amanda.testing._plugin import PluginSuite
     from amanda.testing._suite import CheckResult, Suite, SuiteReport, for_each, skip
+    from amanda.testing._tool import ToolSample, ToolSuite
 
 __all__ = [
     "BackendSuite",
@@ -36,6 +37,8 @@ __all__ = [
     "SuiteReport",
     "BackendSample",
     "Suite",
+    "ToolSample",
+    "ToolSuite",
     "for_each",
     "skip",
 ]
@@ -46,6 +49,7 @@ _HOME = {
     "_format": ("FormatSuite",),
     "_mapping": ("MappingSample", "MappingSuite"),
     "_plugin": ("PluginSuite",),
+    "_tool": ("ToolSample", "ToolSuite"),
     "_suite": ("CheckResult", "SuiteReport", "Suite", "for_each", "skip"),
 }
 

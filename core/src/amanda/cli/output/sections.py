@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -51,6 +51,7 @@ _STYLE = """\
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem;
   padding: 0 1rem; color: #1c1c1c; background: #fff; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
+figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
   border-bottom: 1px solid #ddd; white-space: pre-line; overflow-wrap: break-word; }
@@ -62,16 +63,23 @@ th { color: #666; font-weight: 500; }
 """
 
 
-def html_page(title: str, verdict: str, clear: bool, parts: Sequence[Section]) -> str:
-    """A page that needs no other file."""
+def html_page(
+    title: str,
+    verdict: str,
+    clear: bool,
+    parts: Sequence[Section],
+    pictures: Iterable[str] = (),
+) -> str:
+    """A page that needs no other file; pictures are SVG, above the sections."""
     mark = "yes" if clear else "no"
+    figures = "".join(f"<figure>\n{picture}\n</figure>\n" for picture in pictures)
     tables = "".join(_html_section(section) for section in parts if section.rows)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>\n{_STYLE}</style>\n</head>\n"
         f'<body>\n<h1>{escape(title)}</h1>\n<p class="{mark}">{escape(verdict)}</p>\n'
-        f"{tables}</body>\n</html>\n"
+        f"{figures}{tables}</body>\n</html>\n"
     )
 
 
