@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import UsageError
 from amanda.host import host_in_use, use_host
+from amanda.instrument._capabilities import find_capability
 from amanda.instrument._instrumentation import (
     GradientCallback,
     Instrumentation,
@@ -19,7 +20,7 @@ from amanda.instrument._tool import Tool, order_of_tools
 
 if TYPE_CHECKING:
     from amanda.backend import Compiled
-    from amanda.graph import Graph, Op, OutputPort
+    from amanda.graph import Graph, OutputPort
     from amanda.host import Host
 
 __all__ = ["CompiledWithReport", "Instrumented", "apply"]
@@ -136,6 +137,7 @@ def apply(
             _add_gradients(copy, parts, target, wrt, results, host)
             observed += [(each, None) for part in parts for each in part.take_pending()]
         report.probes += [_add_result(copy, *each) for each in observed]
+        _remove_unused_gradients(copy)
         for tool in ordered:
             if type(tool).picture is not Tool.picture:
                 report.pictures[tool.label()] = tool.picture
@@ -182,8 +184,7 @@ def _copy_in_namespace(
         copy = convert(graph, namespace, host=host)
         if copy is graph:
             copy = graph.clone(memo=memo)
-    space = host.namespace(copy.namespace or "", assume=True)
-    inline_calls = getattr(space, "inline_calls", None)
+    inline_calls = find_capability(copy, "inline_calls", host)
     if inline_calls is not None:
         inline_calls(copy)
     return copy, memo
@@ -217,8 +218,7 @@ def _carry_out_of_bodies(
     inner = [each for each in pending if _graph_of(each.port) is not graph]
     made: list[Any] = []
     if inner:
-        space = host.namespace(graph.namespace or "", assume=True)
-        lift = getattr(space, "lift_values", None)
+        lift = find_capability(graph, "lift_values", host)
         if lift is None:
             made = ["its namespace does not carry values out of bodies"] * len(inner)
         else:
@@ -251,8 +251,7 @@ def _add_gradients(
     host: Host,
 ) -> None:
     """Add the gradients of a loss, calling the callbacks of the tools."""
-    space = host.namespace(graph.namespace or "", assume=True)
-    grad = getattr(space, "grad", None)
+    grad = find_capability(graph, "grad", host)
     if grad is None:
         raise UsageError(
             f"the namespace {graph.namespace} has no gradients",
@@ -263,9 +262,7 @@ def _add_gradients(
     hooks: dict[OutputPort, list[GradientCallback]] = {}
     for callback in (c for part in parts for c in part.gradient_callbacks):
         hooks.setdefault(callback.port.resolve(), []).append(callback)
-    last = next(reversed(graph), None)
     grad(graph, of, targets, hooks)
-    _remove_unused(graph, last)
 
 
 def _loss_port(
@@ -319,11 +316,9 @@ def _differentiated(graph: Graph, wrt: Iterable[str] | None) -> list[OutputPort]
     return [ports[name] for name in names]
 
 
-def _remove_unused(graph: Graph, last: Op | None) -> None:
-    """Remove the ops after `last` that nothing uses: gradients nobody observes."""
+def _remove_unused_gradients(graph: Graph) -> None:
+    """Remove the ops of gradients that nothing uses: those that nobody observes."""
     for op in reversed(list(graph)):
-        if op is last:
-            return
         made = op.provenance
         is_gradient = made is not None and made.by == "gradient"
         if is_gradient and not any(port.is_used for port in op.outputs):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amanda.errors import UsageError
 from amanda.graph import value_port
+from amanda.instrument._capabilities import find_capability
 from amanda.instrument._report import (
     COMBINATIONS,
     HostCallback,
@@ -104,7 +105,7 @@ class Instrumentation:
         self.pending: list[Pending] = []
         self.gradient_callbacks: list[GradientCallback] = []
         self._labels = labels
-        self._namespace: Any = host.namespace(graph.namespace or "", assume=True)
+        self._wrap = find_capability(graph, "value_of", host)
         self._after: dict[Op, Op | None] = {}
 
     # -- ops --------------------------------------------------------------------------
@@ -142,8 +143,7 @@ class Instrumentation:
 
     def value_of(self, port: OutputPort) -> Any:
         """A port as a value of the namespace, where it has some; else the port."""
-        wrap = getattr(self._namespace, "value_of", None)
-        return port if wrap is None else wrap(port)
+        return port if self._wrap is None else self._wrap(port)
 
     def port_of(self, value: Any) -> OutputPort:
         """The port of a value."""
@@ -191,7 +191,7 @@ class Instrumentation:
         types: Iterable[Type | str],
     ) -> list[Any]:
         """Add an op that calls a Python function of values; returns its results."""
-        call = getattr(self._namespace, "calling", None)
+        call = find_capability(self.graph, "calling", self.host)
         if call is None:
             raise UsageError(
                 f"the namespace {self.graph.namespace} has no op that calls Python "
