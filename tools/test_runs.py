@@ -1,4 +1,4 @@
-"""Run the tests in one process after the other, so that large frameworks never meet.
+"""Run the tests in processes in which large frameworks never meet.
 
     python tools/test_runs.py list               the runs, with their files
     python tools/test_runs.py [PYTEST ARG ...]   all of them
@@ -20,6 +20,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,17 +147,38 @@ def command(run: TestRun, arguments: Sequence[str]) -> list[str]:
 
 
 def run_all(chosen: Sequence[TestRun], arguments: Sequence[str]) -> int:
-    """Run them all; returns an exit code, and prints which of them failed."""
+    """Run them all; returns an exit code, and prints which of them failed.
+
+    Runs of one process share the processors; their output is printed when they end."""
+    count = os.cpu_count() or 1
+    single = [run for run in chosen if run.workers == "0"]
+    shared = [run for run in chosen if run.workers != "0"]
     failed = []
-    for i, run in enumerate(chosen, start=1):
-        print(f"=== run {i} of {len(chosen)}: {run.name} ===", flush=True)
-        done = subprocess.run(
-            command(run, arguments), cwd=ROOT, env=environment_of(run), check=False
-        )
-        if done.returncode not in (0, NO_TESTS):
-            failed.append(f"{run.name}: exit code {done.returncode}")
+    with ThreadPoolExecutor(count) as pool:
+        calls = {run: partial(_run, run, arguments, is_captured=True) for run in single}
+        waiting = {pool.submit(call): run for run, call in calls.items()}
+        done = ((waiting[each], each.result()) for each in as_completed(waiting))
+        later = ((run, _run(run, arguments)) for run in shared)
+        for i, (run, ended) in enumerate(chain(done, later), start=1):
+            print(f"=== {i} of {len(chosen)} ended: {run.name} ===", flush=True)
+            print(ended.stdout or "", end="", flush=True)
+            if ended.returncode not in (0, NO_TESTS):
+                failed.append(f"{run.name}: exit code {ended.returncode}")
     print(*(f"failed: {each}" for each in failed), sep="\n")
     return int(bool(failed))
+
+
+def _run(
+    run: TestRun, arguments: Sequence[str], *, is_captured: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run the tests of a run, with what they print captured or as they go."""
+    if not is_captured:
+        print(f"=== {run.name} ===", flush=True)
+    output = subprocess.PIPE if is_captured else None
+    return subprocess.run(
+        command(run, arguments), cwd=ROOT, env=environment_of(run), check=False,
+        stdout=output, stderr=subprocess.STDOUT if is_captured else None, text=True,
+    )  # fmt: skip
 
 
 def main(arguments: Sequence[str]) -> int:
