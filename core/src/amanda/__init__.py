@@ -32,7 +32,7 @@ _FACE = {
     "amanda.api.files": ("load", "save"),
     "amanda.api.improvement": ("improve",),
     "amanda.api.namespaces": ("namespace", "plugins"),
-    "amanda.frontend": ("custom_op", "function", "grad"),
+    "amanda.frontend": ("custom_op", "function", "grad", "train"),
     "amanda.errors": ("AmandaError",),
     "amanda.graph": (
         "Edge",
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from amanda.api.improvement import improve
     from amanda.api.namespaces import namespace, plugins
     from amanda.errors import AmandaError
-    from amanda.frontend import custom_op, function, grad
+    from amanda.frontend import custom_op, function, grad, train
     from amanda.graph import (
         Edge,
         Entry,
@@ -168,6 +168,7 @@ __all__ = [
     "run",
     "save",
     "snap",
+    "train",
     "types",
 ]
 

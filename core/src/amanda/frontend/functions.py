@@ -16,7 +16,7 @@ namespace that the function is written in.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import update_wrapper
 from typing import (
     Annotated,
@@ -77,6 +77,17 @@ class FrontendNamespace(Protocol):
 
         `hooks` are functions of complete gradients of values, which may return others;
         with hooks, new ops have the forward op as their provenance, by `gradient`."""
+
+    def training_graph(
+        self,
+        model: Graph,
+        loss: str | Callable[..., Any],
+        given: Mapping[str, Any],
+        optimizer: str,
+        weights: Iterable[str] | None,
+        settings: Mapping[str, Any],
+    ) -> Any:
+        """A `TrainingGraph`: one step of an optimizer; see `amanda.train`."""
 
     def value_of(self, port: OutputPort) -> Any:
         """A port as a value that the functions of the namespace take."""
@@ -157,7 +168,7 @@ class Function:
         self.expect_arguments(given)
         call = self.calling(len(told), inputs, settings)
         with use_host(self._host):
-            build = _capability(self.namespace, "trace", "traces no functions")
+            build = find_capability(self.namespace, "trace", "traces no functions")
             made: Graph = build(call, found, self.name, [names[i] for i in inputs])
         self.expect_results([None if v is None else v.type for v in made.results])
         return made
@@ -183,7 +194,7 @@ class Function:
         given, settings = self._bind_arguments(args, named)
         given = [None if each is _LEFT_OUT else each for each in given]
         with use_host(self._host):
-            call = _capability(self.namespace, "call", "calls no functions")
+            call = find_capability(self.namespace, "call", "calls no functions")
             return call(self, given, settings)
 
     # -- arguments ---------------------------------------------------------------------
@@ -339,12 +350,12 @@ def grad(graph: Graph, of: Any, wrt: Any, *, host: Host | None = None) -> Any:
     many = isinstance(wrt, list | tuple)
     targets = [_value(graph, each) for each in (wrt if many else [wrt])]
     with use_host(host):
-        add_gradients = _capability(graph.namespace, "grad", "has no gradients")
+        add_gradients = find_capability(graph.namespace, "grad", "has no gradients")
         found = list(add_gradients(graph, _value(graph, of), targets))
     return found if many else found[0]
 
 
-def _capability(space: str, what: str, lacks: str) -> Any:
+def find_capability(space: str, what: str, lacks: str) -> Any:
     """An optional method of a namespace, such as `trace`."""
     found = host_in_use().namespace(space)
     if getattr(type(found), what, None) is None:

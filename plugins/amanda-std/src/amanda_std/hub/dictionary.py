@@ -12,7 +12,7 @@ from amanda_std.engine.links import NAMESPACE
 
 if TYPE_CHECKING:
     from amanda.dictionary import Attr, Dictionary, OpDef, Port
-    from amanda.frontend import Function
+    from amanda.frontend import Function, TrainingGraph
     from amanda.graph import Graph, Op, OutputPort
     from amanda.types import Type
     from amanda_std.engine.annotations import ArgKind, Param
@@ -176,6 +176,12 @@ class StdNamespace:
         from amanda_std.frontend.functions import gradients_of_values
 
         return gradients_of_values(graph, of, wrt, hooks)
+
+    def training_graph(self, *arguments: Any) -> TrainingGraph:
+        """One step of an optimizer as a graph: see `amanda.train`."""
+        from amanda_std.autodiff.training import training_graph
+
+        return training_graph(*arguments)
 
     def value_of(self, port: OutputPort) -> Value:
         """A port as a value, which the ops take."""

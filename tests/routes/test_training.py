@@ -1,0 +1,137 @@
+"""Training of hub graphs: against gradient descent by hand; checkpoints; faults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import amanda
+from amanda.errors import FormatError, UsageError
+from amanda.graph import Graph
+from amanda_std import Value, ops, tracing
+
+WEIGHTS = np.array([[0.5], [-1.0]], "float32")
+X = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.25]], "float32")
+TARGET = np.array([[1.0], [0.0], [2.0]], "float32")
+BATCHES = [{"x": X, "target": TARGET}]
+
+
+def make_regression() -> Graph:
+    graph = Graph("amanda/std/1")
+    x = graph.parameter("float32[n, 2]", "x")
+    w = graph.constant(WEIGHTS, "w").output
+    with tracing(graph):
+        graph.result(ops.matmul(Value(x), Value(w)), "y")
+    return graph
+
+
+def squared_error(results: dict[str, Any], target: Any) -> Any:
+    difference = ops.subtract(results["y"], target)
+    return ops.mean(ops.multiply(difference, difference))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_gradient_descent(backend: str) -> None:
+    """The mean squared error has the gradient 2 x^T (x w - t) / n."""
+    trained = amanda.train(
+        make_regression(), squared_error, BATCHES, optimizer="sgd",
+        learning_rate=lambda step: 0.1 / (1 + step), epochs=5, backend=backend,
+    )  # fmt: skip
+    w = WEIGHTS.astype("float64")
+    losses = []
+    for step in range(5):
+        error = X @ w - TARGET
+        losses.append(float(np.mean(error**2)))
+        w -= 0.1 / (1 + step) * 2 * X.T @ error / error.size
+    np.testing.assert_allclose(trained.losses, losses, rtol=1e-5)
+    np.testing.assert_allclose(trained.weights["w"], w, rtol=1e-5)
+    [y] = amanda.run(trained.graph, [X], backend=backend).values()
+    np.testing.assert_allclose(y, X @ w, rtol=1e-5, atol=1e-6)
+
+
+def test_the_model_is_not_changed() -> None:
+    graph = make_regression()
+    copy = graph.clone()
+    amanda.train(graph, squared_error, BATCHES, optimizer="sgd", backend="numpy")
+    assert graph.difference(copy) is None
+
+
+def test_training_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    """Two times 4 steps from a file are the 8 steps of one run, to the last bit."""
+    common: dict[str, Any] = {
+        "optimizer": "adam", "learning_rate": 0.05, "backend": "numpy",
+    }  # fmt: skip
+    whole = amanda.train(make_regression(), squared_error, BATCHES, epochs=8, **common)
+    file = tmp_path / "run.safetensors"
+    common["checkpoint"] = file
+    first = amanda.train(make_regression(), squared_error, BATCHES, epochs=4, **common)
+    again = amanda.train(make_regression(), squared_error, BATCHES, epochs=8, **common)
+    assert first.losses == whole.losses[:4]
+    assert again.losses == whole.losses
+    np.testing.assert_array_equal(again.weights["w"], whole.weights["w"])
+
+
+def test_an_interrupted_run_keeps_its_last_checkpoint(tmp_path: Path) -> None:
+    file = tmp_path / "run.safetensors"
+
+    def broken(_: int) -> Any:
+        yield from BATCHES * 5
+        raise KeyboardInterrupt
+
+    common: dict[str, Any] = {"optimizer": "momentum", "backend": "numpy"}
+    with pytest.raises(KeyboardInterrupt):
+        amanda.train(
+            make_regression(), squared_error, broken,
+            checkpoint=file, checkpoint_every=2, **common,
+        )  # fmt: skip
+    resumed = amanda.train(
+        make_regression(), squared_error, BATCHES * 6, checkpoint=file, **common
+    )
+    whole = amanda.train(make_regression(), squared_error, BATCHES * 6, **common)
+    assert resumed.losses == whole.losses
+    assert [each.name for each in tmp_path.iterdir()] == [file.name]
+
+
+def test_a_checkpoint_of_another_optimizer(tmp_path: Path) -> None:
+    file = tmp_path / "run.safetensors"
+    common: dict[str, Any] = {"backend": "numpy", "checkpoint": file}
+    amanda.train(make_regression(), squared_error, BATCHES, optimizer="sgd", **common)
+    with pytest.raises(FormatError, match="of another model or optimizer") as caught:
+        amanda.train(
+            make_regression(), squared_error, BATCHES, optimizer="adam", **common
+        )
+    assert "w:m" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"optimizer": "adm"}, "no optimizer 'adm'"),
+        ({"beta": 0.5}, "adam has no setting 'beta'"),
+        ({"weights": ["v*"]}, "no constant of floats is named 'v\\*'"),
+        ({"data": []}, "no batch"),
+        ({"data": [{"x": X}]}, "parameters that no batch feeds"),
+        ({"loss": "z"}, "no result 'z'"),
+        ({"data": iter(BATCHES), "epochs": 2}, "iterated only once"),
+    ],
+)
+def test_wrong_arguments(changes: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"loss": squared_error, "data": BATCHES, "backend": "numpy"}
+    with pytest.raises(UsageError, match=message):
+        amanda.train(make_regression(), **{**given, **changes})
+
+
+def test_a_loss_is_one_number() -> None:
+    with pytest.raises(amanda.AmandaError, match="no single number"):
+        amanda.train(make_regression(), "y", [{"x": X}], backend="numpy")
+
+
+def test_the_plot_has_a_point_for_each_step() -> None:
+    trained = amanda.train(
+        make_regression(), squared_error, BATCHES * 3, optimizer="sgd", backend="numpy"
+    )
+    line = trained.plot().partition('points="')[2].partition('"')[0]
+    assert len(line.split()) == 3
