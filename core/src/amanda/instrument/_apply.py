@@ -135,7 +135,7 @@ def apply(
         if any(part.gradient_callbacks for part in parts):
             target = memo.get(loss, loss) if not isinstance(loss, str) else loss
             _add_gradients(copy, parts, target, wrt, results, host)
-            observed += [(each, None) for part in parts for each in part.take_pending()]
+            observed += [(each, None) for part in parts for each in _in_order(part)]
         report.probes += [_add_result(copy, *each) for each in observed]
         _remove_unused_gradients(copy)
         for tool in ordered:
@@ -236,6 +236,12 @@ def _carry_out_of_bodies(
         else:
             found.append((each, None))
     return found
+
+
+def _in_order(part: Instrumentation) -> list[Pending]:
+    """What was observed of gradients, in the order of the forward ops."""
+    order = {callback.label: i for i, callback in enumerate(part.gradient_callbacks)}
+    return sorted(part.take_pending(), key=lambda each: order[each.op.name])
 
 
 def _graph_of(port: OutputPort) -> Graph | None:

@@ -290,7 +290,8 @@ def format_value(value: object) -> str:
     if array.ndim == 0:
         number = array.item()
         return f"{number:.4g}" if isinstance(number, float) else str(number)
-    shown = ", ".join(f"{x:.3g}" for x in array.reshape(-1)[:_SHOWN_VALUES].tolist())
+    form = "{:.3g}" if array.dtype.kind in "fc" else "{}"
+    shown = ", ".join(map(form.format, array.reshape(-1)[:_SHOWN_VALUES].tolist()))
     rest = ", ..." if array.size > _SHOWN_VALUES else ""
     return f"[{shown}{rest}]"
 
