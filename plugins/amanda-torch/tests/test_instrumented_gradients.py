@@ -47,7 +47,8 @@ def expected_by_hooks(network, x):
     for index, module in enumerate(relus):
         module.register_forward_hook(lambda _, __, y, i=index: observe(i, y))
     network(x).sum().backward()
-    counts = [np.histogram(np.clip(y.numpy(), 0, 40), 8, (0, 40))[0] for y in activations]
+    clipped = [np.clip(y.numpy(), 0, 40) for y in activations]
+    counts = [np.histogram(y, 8, (0, 40))[0] for y in clipped]
     return counts, [norms[i] for i in range(len(relus))]
 
 

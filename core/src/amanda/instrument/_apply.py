@@ -124,7 +124,7 @@ def apply(
         ordered = order_of_tools(tools, applied)
         copy, memo = _copy_in_namespace(graph, _namespace_of(ordered), host)
         results = _name_results(copy)
-        report, sources, labels = Report(), Sources(graph), Labels()
+        report, sources, labels = Report(), Sources(graph, copy), Labels()
         parts = [
             Instrumentation(copy, tool, report, sources, labels, data, host)
             for tool in ordered

@@ -21,13 +21,13 @@ class SourceOp(NamedTuple):
 class Sources:
     """Source ops and scopes, by the names that provenance has."""
 
-    def __init__(self, model: Graph) -> None:
+    def __init__(self, model: Graph, converted: Graph) -> None:
         from amanda.graph import ScopeTable
 
         self._types = {
             op.name: op.type or "" for op in model.walk() if op.name is not None
         }
-        self._scopes = ScopeTable.of(model)
+        self._scopes = ScopeTable.of(converted) or ScopeTable.of(model)
 
     def of(self, op: Op) -> tuple[SourceOp, ...]:
         """The source ops of an op; the op itself where nothing was converted."""
