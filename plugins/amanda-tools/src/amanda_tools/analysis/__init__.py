@@ -1,0 +1,1 @@
+"""Tools that measure models: FLOPs, memory, statistics, ranges, features, time."""
