@@ -138,9 +138,7 @@ def apply(
             observed += [(each, None) for part in parts for each in _in_order(part)]
         report.probes += [_add_result(copy, *each) for each in observed]
         _remove_unused_gradients(copy)
-        for tool in ordered:
-            if type(tool).picture is not Tool.picture:
-                report.pictures[tool.label()] = tool.picture
+        report.tools = ordered
         copy.attrs[TOOLS_RECORD] = [*applied, *(tool.label() for tool in ordered)]
         return Instrumented(copy, report, results, host)
 

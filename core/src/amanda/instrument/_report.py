@@ -10,6 +10,7 @@ from amanda.errors import UsageError
 
 if TYPE_CHECKING:
     from amanda.instrument._sources import SourceOp
+    from amanda.instrument._tool import Tool
 
 __all__ = [
     "COMBINATIONS",
@@ -139,8 +140,8 @@ class Report:
     """Observations that leave the device in every run."""
     summary: dict[str, Any] = field(default_factory=dict)
     """Facts about the whole model, by name."""
-    pictures: dict[str, Callable[[Report], str | None]] = field(default_factory=dict)
-    """Functions that draw the report of a tool as SVG, by tool."""
+    tools: Sequence[Tool] = ()
+    """The tools, in the order in which they were applied."""
     runs: int = 0
 
     @property
@@ -158,6 +159,22 @@ class Report:
         for probe in self.probes:
             probe.add(results)
         self.runs += 1
+        for tool in self.tools:
+            tool.after_run(self)
+
+    @property
+    def conclusions(self) -> dict[str, Any]:
+        """Facts about the whole model: the summary, and conclusions from runs."""
+        found = dict(self.summary)
+        for tool in self.tools if self.runs else ():
+            found.update(tool.conclude(self))
+        return found
+
+    @property
+    def pictures(self) -> list[str]:
+        """The pictures of the tools that draw one, as SVG."""
+        drawn = (tool.picture(self) for tool in self.tools)
+        return [picture for picture in drawn if picture]
 
     def reset(self) -> None:
         """Forget the runs so far."""
@@ -216,7 +233,7 @@ class Report:
         """The report as data for JSON; arrays become lists."""
         return {
             "runs": self.runs,
-            "summary": {name: to_data(value) for name, value in self.summary.items()},
+            "summary": to_data(self.conclusions),
             "rows": [
                 {
                     **row._asdict(),
@@ -242,7 +259,7 @@ class Report:
     def notes(self) -> Iterator[str]:
         """Lines below the table: the summary, what is missing and what left the
         device."""
-        for name, value in self.summary.items():
+        for name, value in self.conclusions.items():
             yield f"{name}: {format_value(value)}"
         if self.callbacks:
             yield f"left the device: {len(self.callbacks)} values"
@@ -254,14 +271,13 @@ class Report:
         from amanda.html_tables import html_page, html_table
 
         headings, rows = self.table()
-        drawn = (draw(self) for draw in self.pictures.values())
         missing = [(each.op, each.key, each.reason) for each in self.unobserved]
         tables = [
             html_table(headings, rows),
             html_table(("not observed", "key", "reason"), missing),
-            *(picture for picture in drawn if picture),
+            *self.pictures,
         ]
-        facts = {name: format_value(value) for name, value in self.summary.items()}
+        facts = {name: format_value(v) for name, v in self.conclusions.items()}
         return html_page("report", {"runs": self.runs, **facts}, tables)
 
     def __repr__(self) -> str:

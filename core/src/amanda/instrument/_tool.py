@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from amanda.errors import UsageError
@@ -43,6 +43,13 @@ class Tool:
                 method(site)
         for method, selector in callbacks_of(self, of_gradients=True):
             instrumentation.call_with_gradients(selector, method)
+
+    def conclude(self, report: Report) -> Mapping[str, Any]:  # noqa: ARG002
+        """Facts about the whole model, from the rows of a report after some runs."""
+        return {}
+
+    def after_run(self, report: Report) -> None:
+        """Called after each run, when its values are in the report."""
 
     def picture(self, report: Report) -> str | None:  # noqa: ARG002  for subclasses
         """An SVG picture of what the tool found, for people; None without one."""

@@ -159,9 +159,8 @@ def _write_report(report: Report, page: str, file: str) -> None:
             Section("rows", "Ops", [dict(zip(headings, r, strict=True)) for r in rows]),
             Section("unobserved", "Not observed", missing),
         ]
-        drawn = filter(None, (draw(report) for draw in report.pictures.values()))
         notes = "; ".join(report.notes())
-        text = html_page(f"Report of {file}", notes, True, sections, drawn)
+        text = html_page(f"Report of {file}", notes, True, sections, report.pictures)
     with replace_file(Path(page)) as target:
         target.write(text.encode("utf-8"))
 
