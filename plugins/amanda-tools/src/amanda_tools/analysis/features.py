@@ -1,0 +1,109 @@
+"""The tools `features` and `dump`: values of inner layers, as results or in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from amanda.backend import type_bytes
+from amanda.errors import UsageError
+from amanda.instrument import Instrumentation, Report, Tool
+from amanda_tools.analysis.selection import chosen_sites
+
+__all__ = ["Dump", "Features"]
+
+
+class Features(Tool):
+    """The outputs of chosen ops, whole, as further results of the model.
+
+    `names`, `types` and `scope` choose ops, by shell patterns. The report has the
+    values of the last run; the instrumented model, saved, has them as results.
+    """
+
+    name = "features"
+
+    def __init__(
+        self,
+        *,
+        names: Sequence[str] | str | None = None,
+        types: Sequence[str] | str | None = None,
+        scope: str | None = None,
+    ) -> None:
+        if names is None and types is None and scope is None:
+            raise UsageError(
+                f"the tool {self.name} observes chosen ops",
+                expected="one of names, types and scope",
+            )
+        self.names, self.types, self.scope = names, types, scope
+
+    def instrument(self, instrumentation: Instrumentation) -> None:
+        """Observe the outputs of the chosen ops."""
+        sites = chosen_sites(instrumentation, self.types, self.names, self.scope)
+        if not sites:
+            raise UsageError(
+                f"the tool {self.name} finds no such op",
+                got=f"names={self.names}, types={self.types}, scope={self.scope}",
+                hint="`amanda show FILE` lists the ops",
+            )
+        for site in sites:
+            for index, value in enumerate(site.outputs):
+                site.observe(f"output {index}" if index else "output", value)
+
+
+class Dump(Features):
+    """The outputs of chosen ops in files: `folder/run-0001.npz` for the first run.
+
+    `names`, `types` and `scope` choose ops. Ops are left out, with a note in the
+    report, from where a run would write more than `max_bytes` of static sizes.
+    """
+
+    name = "dump"
+
+    def __init__(
+        self,
+        *,
+        folder: str | Path,
+        max_bytes: int = 1 << 28,
+        names: Sequence[str] | str | None = None,
+        types: Sequence[str] | str | None = None,
+        scope: str | None = None,
+    ) -> None:
+        super().__init__(names=names or ("*" if not (types or scope) else None),
+                         types=types, scope=scope)  # fmt: skip
+        self.folder = Path(folder)
+        self.max_bytes = max_bytes
+
+    def instrument(self, instrumentation: Instrumentation) -> None:
+        """Observe the outputs of the chosen ops, up to the bound."""
+        total = 0
+        sites = chosen_sites(instrumentation, self.types, self.names, self.scope)
+        for site in sites:
+            for index, port in enumerate(site.op.outputs):
+                key = f"output {index}" if index else "output"
+                size = type_bytes(port.type)
+                total += size if isinstance(size, int) else 0
+                if total > self.max_bytes:
+                    why = f"it would exceed max_bytes={self.max_bytes:,}"
+                    instrumentation.not_observed(site, key, why)
+                else:
+                    site.observe(key, site.outputs[index])
+
+    def after_run(self, report: Report) -> None:
+        """Write the values of a run; the file is replaced atomically."""
+        from amanda.files import replace_file
+
+        arrays: Mapping[str, Any] = {
+            row.op if row.key == "output" else f"{row.op}.{row.key.split()[-1]}":
+            np.asarray(row.value)
+            for row in report.select(tool=self.name)
+        }  # fmt: skip
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with replace_file(self.folder / f"run-{report.runs:04}.npz") as file:
+            np.savez(file, **arrays)
+
+    def conclude(self, report: Report) -> Mapping[str, Any]:
+        """Where the files are."""
+        return {"files": f"{self.folder}: {report.runs}"}
