@@ -24,8 +24,9 @@ _KEEPS_FINITE: Final = frozenset(
 class Trace(Tool):
     """The range of each value, and where NaNs and infinities come from.
 
-    `ranges=False` counts values that are not finite only, for ops that can make one
-    from finite arguments: one reduction each, which costs little. `types`, `names` and
+    `ranges=False` only tells in how many runs an op had values that are not finite,
+    for ops that can make one from finite arguments: a reduction each, which costs
+    little. `types`, `names` and
     `scope` choose ops. The conclusion names the first op, in the order of execution,
     that made a NaN or an infinity of finite arguments.
     """
@@ -55,7 +56,8 @@ class Trace(Tool):
                     self._observe(site, [site.outputs[port.index] for port in ports])
 
     def _observe(self, site: Site, values: Sequence[Any]) -> None:
-        counts = [_count_non_finite(x) for x in values]
+        count_in = _count_non_finite if self.ranges else _has_non_finite
+        counts = [count_in(x) for x in values]
         total = counts[0]
         for count in counts[1:]:
             total = ops.add(total, count)
@@ -74,6 +76,14 @@ class Trace(Tool):
 def _count_non_finite(x: Any) -> Any:
     is_not = ops.logical_not(ops.isfinite(x))
     return ops.sum(ops.astype(is_not, dtype="int32"))
+
+
+def _has_non_finite(x: Any) -> Any:
+    """1 if an element is no finite number, else 0.
+
+    Zero times x is NaN exactly there: a sum of floats reads memory at full speed."""
+    total = ops.sum(ops.multiply(x, 0.0))
+    return ops.astype(ops.isnan(total), dtype="int32")
 
 
 def _makes_non_finite(site: Site) -> bool:
