@@ -66,10 +66,10 @@ def write_quantize(
         expect_opset(o, 19, "quantization without saturation")
         attrs["saturate"] = 0
     if zero_point is None and wanted != own:
-        if rank_of(scale) == 0:  # onnxruntime 1.32 moves such ops without output_dtype
-            zero_point = Tensor.of(np.zeros((), wanted.numpy))
-        elif opset_of(o) >= 21:
+        if opset_of(o) >= 21:
             attrs["output_dtype"] = CODES[wanted]
+        elif rank_of(scale) == 0:
+            zero_point = Tensor.of(np.zeros((), wanted.numpy))
         else:
             raise Decline(f"quantization to {wanted} needs zero points in this opset")
     return o.QuantizeLinear(x, scale, zero_point, **attrs)
