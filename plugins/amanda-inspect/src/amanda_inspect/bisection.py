@@ -31,6 +31,7 @@ from amanda_inspect.common import Unoptimized, common_namespace
 from amanda_inspect.lockstep import Lockstep, OpValues
 from amanda_inspect.matching import Matching, match_graphs
 from amanda_inspect.regions import find_first_error, find_removed_op
+from amanda_inspect.reordering import find_transposition
 from amanda_inspect.rounding import error_size, rounding_bound
 from amanda_inspect.windows import Backend, Values, reads_of
 
@@ -207,7 +208,11 @@ class _Search(NamedTuple):
             inner = self._find_in_bodies(error, run)
             if inner is not None:
                 return replace(inner, missing=(*missing, *inner.missing))
-        found = find_first_error(run, op, limit) if error.unmatched else None
+        found = None
+        if self.unoptimized is not None:
+            found = find_transposition(run, op, self.unoptimized, limit)
+        if found is None and error.unmatched:
+            found = find_first_error(run, op, limit)
         if found is None and self.unoptimized is not None:
             found = find_removed_op(run, op, self.unoptimized, limit)
         return replace(error, op=found or op, missing=missing)

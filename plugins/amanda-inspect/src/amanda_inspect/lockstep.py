@@ -7,7 +7,7 @@ reference that correspond to what it reads.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from math import inf
 from typing import Any, NamedTuple
 
@@ -78,16 +78,8 @@ class Reference:
 
     def _value_again(self, port: OutputPort) -> Any:
         """A value that was released, computed from those that are left."""
-        ops: dict[Op, None] = {}
-        waiting = [port]
-        while waiting:
-            value = waiting.pop()
-            if value.op in ops or value.op.is_constant or value in self.values:
-                continue
-            ops[value.op] = None
-            waiting += reads_of(value.op)
-        in_order = sorted(ops, key=lambda op: op.index)
-        return run_ops(self.graph, in_order, [port], self.value, self.backend)[port]
+        ops = _ops_before(port, self.values)
+        return run_ops(self.graph, ops, [port], self.value, self.backend)[port]
 
     def _run_window(self) -> None:
         ops = self.windows[self._done]
@@ -236,28 +228,32 @@ class Lockstep:
         )
 
     def rejoins(self, op: Op, size: float) -> bool:
-        """Whether an error of a size vanishes in what is computed from the output.
+        """Whether the values of two ops only seem to correspond; then the pair is
+        dropped.
 
-        Then the two ops only seem to correspond: one model scales what the other does
-        not, and makes up for it. The pair is dropped.
+        It is where the error vanishes in what is computed next: one model scales what
+        the other does not, and makes up for it. It is, too, where what is computed
+        next errs with both values: that of the reference is not what it reads, and
+        the ops on the way are searched as one region.
         """
         values = self.matching.values
         ports = [port for port in op.outputs if port in values]
-        if any(port in self.matching.b.results for port in ports):
-            return False
-        dropped = {port: values.pop(port) for port in ports}
-        chained = {port: self._made[port] for port in ports}
-        self._chained.update(chained)
         after = self._compared_after(op)
-        found = {each: self._run_chained(each) for each in after}
-        if after and all(self._error_of(found[each]) < size / 10 for each in after):
+        if not after or any(port in self.matching.b.results for port in ports):
+            return False
+        forced = {each: self._run_chained(each) for each in after}
+        dropped = {port: values.pop(port) for port in ports}
+        self._chained.update({port: self._made[port] for port in ports})
+        chained = {each: self._run_chained(each) for each in after}
+        vanishes = all(self._error_of(chained[each]) < size / 10 for each in after)
+        if vanishes or all(self._error_of(forced[each]) == inf for each in after):
             for each in after:
-                self._made.update(
-                    {p: v for p, v in found[each].items() if p in self._made}
-                )
+                for store in (self._made, self._chained):
+                    new = {p: v for p, v in chained[each].items() if p in store}
+                    store.update(new)
             return True
         values.update(dropped)
-        for port in chained:
+        for port in ports:
             del self._chained[port]
         return False
 
@@ -323,15 +319,23 @@ class Lockstep:
         return sorted(found, key=lambda each: each.index)
 
     def _own_value(self, port: OutputPort) -> Any:
+        """A value of the run of `b`, computed again where it was released."""
+        if port.op.is_constant:
+            return constant_array(port)
+        if port not in self.own:
+            ops, read = _ops_before(port, self.own), self._own_value
+            return run_ops(self.matching.b, ops, [port], read, self.backend)[port]
         return self.own[port]
 
     def forced_value(self, port: OutputPort) -> Any:
         """What an op reads in place of a value: that of the reference, if it has one
         of its type."""
-        if port not in self.matching.values:
-            return self._chained[port] if port in self._chained else self.own[port]
+        if port in self._chained and port not in self.matching.values:
+            return self._chained[port]
+        if port.op.is_constant or port not in self.matching.values:
+            return self._own_value(port)
         value = self.reference.value(self.matching.values[port])
-        return value if _may_be(value, port.type) else self.own[port]
+        return value if _may_be(value, port.type) else self._own_value(port)
 
     def _run_forced(self, ops: list[Op], wanted: list[OutputPort]) -> Values:
         """The outputs of ops that read values of the reference."""
@@ -380,6 +384,19 @@ def _may_be(value: Any, type: Type | None) -> bool:
         return True
     wanted = TensorType(DType.of(value.dtype), value.shape)
     return accepts(type, wanted) is not False
+
+
+def _ops_before(port: OutputPort, known: Container[OutputPort]) -> list[Op]:
+    """The ops that compute a value from known ones and constants, in order."""
+    ops: dict[Op, None] = {}
+    waiting = [port]
+    while waiting:
+        value = waiting.pop()
+        if value.op in ops or value.op.is_constant or value in known:
+            continue
+        ops[value.op] = None
+        waiting += reads_of(value.op)
+    return sorted(ops, key=lambda op: op.index)
 
 
 def _count_readers(graph: Graph) -> Counter[OutputPort]:

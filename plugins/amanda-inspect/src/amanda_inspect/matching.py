@@ -24,6 +24,8 @@ from amanda.types import TensorType, Type, accepts
 __all__ = ["Matching", "describe_attributes", "describe_differences", "match_graphs"]
 
 _CONSTANT: Final = "constant"
+_SAMPLE: Final = 64
+"""Elements by which constants are compared."""
 
 
 class Matching:
@@ -87,8 +89,9 @@ def match_graphs(
     as given, and then `results`, by default in order. From the inputs on, ops of one
     type match that read matched values at the same places; of several, those with the
     same name, attributes and constants. What is left is matched from the results
-    backwards, by the places at which matched ops read, then by name. Types of outputs
-    must agree, unless nothing else is left and ops of one type read them.
+    backwards, by the places at which matched ops read, then by name, then by weights
+    that one op of each graph reads. Types of outputs must agree, unless nothing else is
+    left and ops of one type read them.
     """
     matching = Matching(a, b)
     if a is b:
@@ -108,10 +111,9 @@ def match_graphs(
         before = len(matching.ops)
         _match_forward(matching, _give_equal_types)
         _match_backward(matching, results)
-        if len(matching.ops) == before:
-            _match_names(matching)
-        if len(matching.ops) == before:
-            _match_forward(matching, _are_read_alike)
+        for match in (_match_names, _match_weights, _match_alike):
+            if len(matching.ops) == before:
+                match(matching)
         if len(matching.ops) == before and not _match_values(matching, results):
             return matching
 
@@ -179,6 +181,11 @@ def _are_read_alike(op: Op, other: Op) -> bool:
         for each in (op, other)
     )
     return bool(set.intersection(*users))
+
+
+def _match_alike(matching: Matching) -> None:
+    """Match ops that read matched values, though their types differ."""
+    _match_forward(matching, _are_read_alike)
 
 
 def _match_forward(matching: Matching, may_match: Callable[[Op, Op], bool]) -> None:
@@ -352,3 +359,37 @@ def _match_names(matching: Matching) -> None:
     for op in matching.unmatched_ops():
         if op.name in named:
             matching.add(op, named[op.name])
+
+
+def _match_weights(matching: Matching) -> None:
+    """Match ops of one type that alone read constants of the same elements.
+
+    They are found between ops that only one of the graphs has.
+    """
+    theirs = _ops_by_weight(matching.unmatched_reference_ops())
+    mine = _ops_by_weight(matching.unmatched_ops()) if theirs else {}
+    for weight, ops in mine.items():
+        others = theirs.get(weight, ())
+        if len(ops) == len(others) == 1:
+            matching.add(ops[0], others[0])
+
+
+def _ops_by_weight(ops: Sequence[Op]) -> dict[Any, list[Op]]:
+    """Ops by each constant that they read: its place, type and a sample of it."""
+    found: dict[Any, list[Op]] = defaultdict(list)
+    for op in ops:
+        for i, value in enumerate(op.inputs):
+            tensor = None if value is None else value.op.attrs.get("value")
+            if value is None or not value.op.is_constant:
+                continue
+            if isinstance(tensor, Tensor) and tensor.size > 1:
+                key = (op.type, op.own_namespace, i, tensor.shape, str(tensor.dtype))
+                found[*key, _sample(tensor)].append(op)
+    return found
+
+
+def _sample(tensor: Tensor) -> bytes:
+    """Some elements of a tensor, evenly spread."""
+    flat = tensor.numpy().reshape(-1)
+    sample: bytes = flat[:: max(1, flat.size // _SAMPLE)].tobytes()
+    return sample

@@ -24,7 +24,13 @@ from amanda_inspect.rounding import rounding_bound
 from amanda_inspect.windows import Backend, Values, reads_of, with_constants
 from amanda_std.backends import infer, is_not_composite, lower
 
-__all__ = ["find_first_error", "find_removed_op"]
+__all__ = [
+    "Print",
+    "equal_in_order",
+    "find_first_error",
+    "find_removed_op",
+    "prints_of_values",
+]
 
 SAMPLE: Final = 4096
 """Elements by which large values are compared, in order and sorted."""
@@ -63,10 +69,7 @@ def find_removed_op(
         return lambda port: value(sides[i].values[port])
 
     given = read(0, run.reference.value)
-    prints = [
-        each for _, each in _prints_of(theirs, given, run.reference.backend, limit)
-        if each is not None
-    ]  # fmt: skip
+    prints = list(prints_of_values(theirs, given, run.reference.backend, limit))
     own = list(_prints_of(mine, read(1, run.forced_value), run.backend, limit))
     if _first_without_equal(mine, _find_equal(own, prints, _same_elements)):
         return None
@@ -76,6 +79,24 @@ def find_removed_op(
         if sides[1].is_removed(each):  # what it returns is what it reads
             equal[each.output] = False if each.type in kept else None
     return _first_without_equal(mine, equal)
+
+
+def prints_of_values(
+    region: Sequence[Op],
+    value: Callable[[OutputPort], Any],
+    backend: Backend,
+    limit: int,
+) -> Iterator[Print]:
+    """Prints of what some ops of a graph compute."""
+    for _, found in _prints_of(region, value, backend, limit) if region else ():
+        if found is not None:
+            yield found
+
+
+def equal_in_order(value: Any, other: Print) -> bool:
+    """Whether a value has the shape and the elements of another."""
+    mine = _print(value)
+    return mine is not None and _same_order(mine, other)
 
 
 def _find_equal(
