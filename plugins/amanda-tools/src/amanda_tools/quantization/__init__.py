@@ -1,0 +1,1 @@
+"""Post-training quantization, and graphs for quantization-aware training."""
