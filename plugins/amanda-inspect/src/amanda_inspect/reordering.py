@@ -7,7 +7,7 @@ them as well. It is found by another order of its axes that makes the result rig
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any, Final, NamedTuple
 
 from amanda.errors import AmandaError
@@ -84,11 +84,11 @@ class _Region(NamedTuple):
                 yield op
 
     def repairs(self, op: Op) -> bool:
-        """Whether the result is right with two axes of a transposition exchanged."""
+        """Whether the result is right with a transposition of other axes."""
         reference = self.run.reference
         value = self.side.values[self.result]
         wanted = reference.value(self.run.matching.values[value])
-        for array in self._other_orders(op):
+        for array in self._results(op):
             try:
                 got = self.run_ops(self.result, {op.output: array})
             except AmandaError:  # what follows does not take this shape
@@ -97,13 +97,12 @@ class _Region(NamedTuple):
                 return True
         return False
 
-    def _other_orders(self, op: Op) -> Iterator[Any]:
+    def _results(self, op: Op) -> Iterator[Any]:
+        """What a transposition returns with its axes in other orders."""
         read = op.inputs[0]
         assert read is not None
         array = self.run_ops(read)
-        for i, j in combinations(range(array.ndim), 2):
-            order = _order(op, array.ndim)
-            order[i], order[j] = order[j], order[i]
+        for order in _other_orders(_order(op, array.ndim)):
             yield array.transpose(order).copy()
 
     def run_ops(
@@ -137,3 +136,14 @@ def _order(op: Op, rank: int) -> list[int]:
     """The axes that a transposition reads, in its order."""
     perm = op.attrs.get("perm")
     return list(reversed(range(rank))) if perm is None else [i % rank for i in perm]
+
+
+def _other_orders(order: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Other orders of axes: all of three, those with two exchanged of more."""
+    if len(order) <= 3:
+        yield from (other for other in permutations(order) if [*other] != [*order])
+        return
+    for i, j in combinations(range(len(order)), 2):
+        other = list(order)
+        other[i], other[j] = order[j], order[i]
+        yield other
