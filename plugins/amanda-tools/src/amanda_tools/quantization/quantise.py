@@ -170,8 +170,9 @@ class Quantise(Tool):
         stored = Tensor.of(integers.astype(kind.numpy))
         with site.graph.before(site.op):
             constant = site.graph.constant(stored).output
+            zeros = levels.zero_point.astype(kind.numpy)  # which QGemm asks for
             value = ops.dequantize(
-                Value(constant), levels.scale, None, axis=axis, block=self.block
+                Value(constant), levels.scale, zeros, axis=axis, block=self.block
             )
         site.op.input_ports[1].connect(value.port)
 
