@@ -247,21 +247,26 @@ class _Search(NamedTuple):
 
 
 def _op_error(values: OpValues, matching: Matching) -> OpError:
+    wanted = values.wanted
+    differences = {
+        port: compare_values(made, wanted[port], measures=False)
+        for port, made in values.made.items()
+    }
     sizes = {
-        port: error_size(values.made[port], values.wanted[port]) for port in values.made
+        port: error_size(values.made[port], wanted[port], difference)
+        for port, difference in differences.items()
     }
     port = max(sizes, key=sizes.__getitem__)
-    size, bound = sizes[port], rounding_bound(values.wanted[port])
+    size, bound = sizes[port], rounding_bound(wanted[port])
     is_made = size > bound
-    made, total = (
-        compare_values(each[port], values.wanted[port], measures=is_made)
-        for each in (values.made, values.total)
-    )
+    made = differences[port]
+    if is_made:
+        made = compare_values(values.made[port], wanted[port])
     return OpError(
         values.op,
         matching.ops.get(values.op),
         made,
-        total,
+        compare_values(values.total[port], wanted[port], measures=is_made),
         size,
         bound,
         values.unmatched,

@@ -237,25 +237,32 @@ class Lockstep:
         the ops on the way are searched as one region.
         """
         values = self.matching.values
-        ports = [port for port in op.outputs if port in values]
+        pairs = {port: values[port] for port in op.outputs if port in values}
         after = self._compared_after(op)
-        if not after or any(port in self.matching.b.results for port in ports):
+        if not after or any(port in self.matching.b.results for port in pairs):
             return False
-        forced = {each: self._run_chained(each) for each in after}
-        dropped = {port: values.pop(port) for port in ports}
-        self._chained.update({port: self._made[port] for port in ports})
-        chained = {each: self._run_chained(each) for each in after}
-        vanishes = all(self._error_of(chained[each]) < size / 10 for each in after)
-        if vanishes or all(self._error_of(forced[each]) == inf for each in after):
-            for each in after:
-                for store in (self._made, self._chained):
-                    new = {p: v for p, v in chained[each].items() if p in store}
-                    store.update(new)
-            return True
-        values.update(dropped)
-        for port in ports:
-            del self._chained[port]
-        return False
+        chained = self._run_without(pairs, after)
+        if any(self._error_of(chained[each]) >= size / 10 for each in after):
+            values.update(pairs)
+            if any(self._error_of(self._run_chained(each)) < inf for each in after):
+                for port in pairs:
+                    del self._chained[port]
+                return False
+            for port in pairs:
+                del values[port]
+        for each in after:
+            for store in (self._made, self._chained):
+                store.update({p: v for p, v in chained[each].items() if p in store})
+        return True
+
+    def _run_without(
+        self, pairs: Mapping[OutputPort, OutputPort], ops: list[Op]
+    ) -> dict[Op, Values]:
+        """The outputs of ops, and of those between, without pairs of values."""
+        for port in pairs:
+            del self.matching.values[port]
+            self._chained[port] = self._made[port]
+        return {each: self._run_chained(each) for each in ops}
 
     def _compared_after(self, op: Op) -> list[Op]:
         """The next ops whose outputs correspond that read what an op computes."""

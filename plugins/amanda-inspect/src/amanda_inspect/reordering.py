@@ -21,6 +21,7 @@ from amanda_inspect.windows import reads_of, run_ops
 __all__ = ["find_transposition"]
 
 TRANSPOSITION: Final = "transpose"
+RESHAPE: Final = "reshape"
 
 
 def find_transposition(
@@ -98,12 +99,20 @@ class _Region(NamedTuple):
         return False
 
     def _results(self, op: Op) -> Iterator[Any]:
-        """What a transposition returns with its axes in other orders."""
+        """What a transposition returns with its axes in other orders.
+
+        Only a reshape takes what has another shape.
+        """
         read = op.inputs[0]
         assert read is not None
         array = self.run_ops(read)
-        for order in _other_orders(_order(op, array.ndim)):
-            yield array.transpose(order).copy()
+        order = _order(op, array.ndim)
+        shape = array.transpose(order).shape
+        any_shape = all(user.type == RESHAPE for user in op.output.user_ops)
+        for other in _other_orders(order):
+            found = array.transpose(other)
+            if any_shape or found.shape == shape:
+                yield found.copy()
 
     def run_ops(
         self, port: OutputPort, given: Mapping[OutputPort, Any] | None = None

@@ -5,19 +5,21 @@ from __future__ import annotations
 from math import inf
 from typing import Any, Final
 
-from amanda.comparison import compare_values
+from amanda.comparison import Difference, compare_values
 
 __all__ = ["error_size", "rounding_bound"]
 
 _ROUNDING: Final = {"float64": 1e-11, "float32": 2e-5, "complex64": 2e-5}
 
 
-def error_size(got: Any, wanted: Any) -> float:
+def error_size(got: Any, wanted: Any, difference: Difference | None = None) -> float:
     """The largest difference, relative to the largest element that is wanted.
 
     Infinities count as the largest numbers of their type: a mask may have either.
+    `difference` is that of the values, if it is known.
     """
-    difference = compare_values(got, wanted, measures=False)
+    if difference is None:
+        difference = compare_values(got, wanted, measures=False)
     if difference.why:
         return inf
     kind = getattr(getattr(wanted, "dtype", None), "kind", "O")
