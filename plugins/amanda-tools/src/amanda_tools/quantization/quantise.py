@@ -26,7 +26,7 @@ MODES: Final = ("static", "dynamic", "weights", "training")
 _LAYERS: Final = ("conv", "matmul", "linear")
 """Ops with weights whose products are computed on integers."""
 _ALSO: Final = ("add", "multiply", "concat", "relu", "clip", "avg_pool", "sigmoid",
-                "leaky_relu", "mean")  # fmt: skip
+                "leaky_relu", "mean", "softmax")  # fmt: skip
 """Ops that run on integers between them, where a runtime has such kernels."""
 _SAME_RANGE: Final = ("max_pool", "reshape", "flatten", "transpose", "squeeze",
                       "expand_dims", "slice", "gather")  # fmt: skip
@@ -165,6 +165,7 @@ class Quantise(Tool):
             return
         if self.mode == "weights" and self.block and _is_matrix_product(site.op):
             site.replace(partial(_packed_product, site.op, integers, levels, self))
+            site.graph.imports.setdefault("com.microsoft", 1)  # of ONNX: MatMulNBits
             return
         kind = DType("int4" if self.bits <= 4 else "int8")
         stored = Tensor.of(integers.astype(kind.numpy))

@@ -138,17 +138,29 @@ def _loss(method: str, counts: Array, centers: Array, low: float, high: float) -
     steps = np.clip(np.round((centers - low) / scale), 0, 255)
     if method == "mse":
         return float(np.sum(counts * (low + steps * scale - centers) ** 2))
-    # the distribution of the levels, spread over the bins that each stands for
-    weights = np.bincount(steps.astype("int64"), counts, 256)
-    filled = np.bincount(steps.astype("int64"), counts > 0, 256)
+    return _divergence(counts, steps.astype("int64"), centers, low, high)
+
+
+def _divergence(
+    counts: Array, steps: Array, centers: Array, low: float, high: float
+) -> float:
+    """The divergence of the levels from the values, those outside at the edges."""
+    places = np.flatnonzero((centers >= low) & (centers <= high))
+    if len(places) == 0:
+        return float("inf")
+    inside = np.zeros(len(counts))
+    inside[places] = counts[places]
+    p = inside.copy()
+    p[places[0]] += counts[: places[0]].sum()
+    p[places[-1]] += counts[places[-1] + 1 :].sum()
+    # each level stands for the bins in it that have values, alike
+    weights = np.bincount(steps, inside, 256)
+    filled = np.bincount(steps, inside > 0, 256)
     spread = np.divide(weights, filled, out=np.zeros(256), where=filled > 0)
-    q = np.where(counts > 0, spread[steps.astype("int64")], 0.0)
-    is_clipped = (centers < low) | (centers > high)
-    p = counts / max(counts.sum(), 1)
-    q = q / max(q.sum(), 1e-30)
+    q = np.where(inside > 0, spread[steps], 0.0)
+    p, q = p / max(p.sum(), 1), q / max(q.sum(), 1)
     chosen = p > 0
-    divergence = np.sum(p[chosen] * np.log(p[chosen] / np.maximum(q[chosen], 1e-30)))
-    return float(divergence + np.sum(p[is_clipped]))
+    return float(np.sum(p[chosen] * np.log(p[chosen] / np.maximum(q[chosen], 1e-6))))
 
 
 def _activation_levels(low: float, high: float, symmetric: bool) -> Levels:
