@@ -164,8 +164,8 @@ class Quantise(Tool):
             site.insert_before(partial(_fake, levels=levels, bits=self.bits), 1)
             return
         if self.mode == "weights" and self.block and _is_matrix_product(site.op):
-            site.replace(partial(_packed_product, site.op, integers, levels, self))
             site.graph.imports.setdefault("com.microsoft", 1)  # of ONNX: MatMulNBits
+            site.replace(partial(_packed_product, site.op, integers, levels, self))
             return
         kind = DType("int4" if self.bits <= 4 else "int8")
         stored = Tensor.of(integers.astype(kind.numpy))
