@@ -174,6 +174,7 @@ class _Search(NamedTuple):
     sides: tuple[Backend, Backend]
     max_memory: int
     unoptimized: tuple[Unoptimized, Unoptimized] | None = None
+    in_body: bool = False
 
     def bisect(
         self,
@@ -182,7 +183,9 @@ class _Search(NamedTuple):
         own: Values | None = None,
     ) -> Bisection:
         """The errors of all ops that correspond."""
-        run = Lockstep(matching, feeds, self.sides, self.max_memory, own)
+        run = Lockstep(
+            matching, feeds, self.sides, self.max_memory, own, in_body=self.in_body
+        )
         found = Bisection(
             unmatched=matching.unmatched_ops(),
             unmatched_of_reference=matching.unmatched_reference_ops(),
@@ -196,7 +199,8 @@ class _Search(NamedTuple):
                 if found.first is not None:
                     error = replace(error, values=None)
             found.errors.append(error)
-        found.results = run.result_differences()
+        if not self.in_body:
+            found.results = run.result_differences()
         return found
 
     def _locate(self, error: OpError, run: Lockstep) -> OpError:
@@ -230,7 +234,7 @@ class _Search(NamedTuple):
             {port: read(port) for port in reads_of(each) if not port.op.is_constant}
             for each, read in ((op, run.forced_value), (other, run.reference.value))
         )
-        search, largest = self._replace(unoptimized=None), None
+        search, largest = self._replace(unoptimized=None, in_body=True), None
         for call in body_calls(op, other, mine, theirs, self.max_memory // 4):
             errors = search.bisect(call.matching, call.feeds, call.own)
             if errors.first is not None:

@@ -115,8 +115,12 @@ class Lockstep:
     def __init__(
         self, matching: Matching, feeds: Mapping[OutputPort, Any],
         sides: tuple[Backend, Backend], max_memory: int, own: Values | None = None,
+        *, in_body: bool = False,
     ) -> None:  # fmt: skip
         self.matching = matching
+        self._has_own_run = not in_body
+        """Whether `b` also runs on its own values; up to the first error of a call of a
+        body these are those of the reference."""
         self.backend = sides[1]
         limit = max_memory // 8  # of a window, three of which are in memory at a time
         budget = MemoryBudget(max_memory // 2)
@@ -188,11 +192,13 @@ class Lockstep:
             for p in op.outputs
             if p not in matched and self._readers[p] > inside[p]
         ]
-        total = run_ops(
-            self.matching.b, ops, [*compared, *later], self._own_value, self.backend
-        )
-        self.own.update(total)
-        self._made = made = self._run_forced(ops, [*compared, *later])
+        values = [*compared, *later]
+        if self._has_own_run:
+            total = run_ops(self.matching.b, ops, values, self._own_value, self.backend)
+            self.own.update(total)
+        self._made = made = self._run_forced(ops, values)
+        if not self._has_own_run:
+            total = made
         self._chained.update({port: made[port] for port in later})
         wanted = {port: self.reference.value(matched[port]) for port in compared}
         for op in ops:
