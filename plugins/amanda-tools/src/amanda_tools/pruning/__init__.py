@@ -1,0 +1,1 @@
+"""Pruning: weights set to zero, and channels removed."""
