@@ -219,6 +219,21 @@ def test_a_campaign_continues(tmp_path: Path) -> None:
     assert any(trial.error > 0.1 for trial in every)
 
 
+def test_a_campaign_of_ops_without_names() -> None:
+    """Each product has faults of its own: the weights that reach one output only."""
+    graph = Graph("amanda/std/1")
+    x = Value(graph.parameter("float32[n, 2]", "x"))
+    with tracing(graph):
+        held = Value(graph.constant(np.ones((2, 2), "float32")).output)
+        other = Value(graph.constant(np.ones((2, 2), "float32")).output)
+        graph.result(ops.add(ops.matmul(x, held), ops.matmul(x, other)), "y")
+    assert all(op.name is None for op in graph if op.type == "matmul")
+    trials = run_campaign(graph, [np.ones((1, 2), "float32")], bit=31)
+    assert len({trial.op for trial in trials}) == 2
+    # One weight of 1 is -1: of 4 = 1 + 1 + 1 + 1, 2 is left.
+    assert [trial.error for trial in trials] == [0.5, 0.5]
+
+
 # -- adapters --------------------------------------------------------------------------
 
 

@@ -70,9 +70,8 @@ class Inject(Tool):
     def instrument(self, instrumentation: Instrumentation) -> None:
         """Insert the faults."""
         random = np.random.default_rng(self.seed)
-        sites = chosen_sites(instrumentation, self.types, self.names, self.scope)
         done = 0
-        for site in sites:
+        for site in self.sites(instrumentation):
             change = (
                 self._fault_weight if self.target == "weights" else self._fault_output
             )
@@ -83,6 +82,10 @@ class Inject(Tool):
                 got=f"types={self.types}, names={self.names}, scope={self.scope}",
             )
         instrumentation.report.summary["faulty ops"] = done
+
+    def sites(self, instrumentation: Instrumentation) -> list[Site]:
+        """The ops that faults are injected in."""
+        return chosen_sites(instrumentation, self.types, self.names, self.scope)
 
     def _fault_weight(
         self, instrumentation: Instrumentation, site: Site, random: Any
@@ -196,12 +199,25 @@ def run_campaign(
         for seed in seeds:
             trial = known.get((label, seed))
             if trial is None:
-                tool = Inject(**{**options, "names": label, "seed": seed})
+                tool = _InjectInOne(label, **{**options, "seed": seed})
                 results = apply(graph, tool).run(feeds, backend)
                 trial = Trial(label, seed, *_compare(list(results.values()), expected))
                 _append_trial(file, trial)
             found.append(trial)
     return found
+
+
+class _InjectInOne(Inject):
+    """Injects faults in one of the chosen ops: ops without a name have a label too."""
+
+    def __init__(self, op: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.op = op
+
+    def sites(self, instrumentation: Instrumentation) -> list[Site]:
+        """The chosen op of this label."""
+        found = super().sites(instrumentation)
+        return [site for site in found if site.label == self.op]
 
 
 def _ops_of(graph: Graph, options: Mapping[str, Any]) -> list[str]:
@@ -212,11 +228,10 @@ def _ops_of(graph: Graph, options: Mapping[str, Any]) -> list[str]:
         """Collects the ops, and changes nothing."""
 
         def instrument(self, instrumentation: Instrumentation) -> None:
-            sites = chosen_sites(instrumentation, self.types, self.names, self.scope)
-            labels.extend(site.op.name or site.label for site in sites)
+            labels.extend(site.label for site in self.sites(instrumentation))
 
     apply(graph, Collector(**options))
-    return list(dict.fromkeys(labels))
+    return labels
 
 
 def _compare(found: Sequence[Any], expected: Sequence[Any]) -> tuple[float, float]:
