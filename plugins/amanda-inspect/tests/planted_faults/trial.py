@@ -31,9 +31,11 @@ class Trial(NamedTuple):
     plant: Plant
     found: Bisection
     plain_seconds: float
-    """For loading and running both files, one after the other."""
+    """For loading, compiling and running both files once, one after the other."""
     seconds: float
     """For loading and bisecting them."""
+    discarded: int = 0
+    """Places that were drawn before, where the change changes no result."""
     peak_bytes: int = 0
     """The most memory of Python while bisecting, where `tracemalloc` traces it."""
 
@@ -78,6 +80,7 @@ def run_trial(
         plain = time.perf_counter() - start
         right = _right_results(network.file(fault.b), network, backend)
         random = Random(f"{seed}, {fault}")
+        discarded = 0
         for _ in range(DRAWS):
             file, plant = _plant(fault, network, Path(folder), random)
             start = time.perf_counter()
@@ -85,6 +88,7 @@ def run_trial(
             seconds = time.perf_counter() - start
             if _differ(results, right):
                 break
+            discarded += 1
         else:
             raise LookupError(f"{fault} changes no result")
         plain += seconds
@@ -96,7 +100,7 @@ def run_trial(
         found = bisect(a, b, network.feeds, backend=backend, max_memory=max_memory)
         seconds = time.perf_counter() - start
         peak = tracemalloc.get_traced_memory()[1] - before
-        return Trial(fault, plant, found, plain, seconds, peak)
+        return Trial(fault, plant, found, plain, seconds, discarded, peak)
 
 
 def _right_results(file: Path, network: Network, backend: str) -> list[Any]:
