@@ -234,15 +234,12 @@ CASES |= dict(_products()) | {
 }  # fmt: skip
 
 
-def seven_bits(*shape):
+def seven_bits(*shape):  # without VNNI, onnxruntime's products of 8 bits saturate
     return i8(*shape) // 2
 
 
 def quantized_lstm(dtype, directions, optional, *, per_column=False, **attrs):
-    """The inputs of a DynamicQuantizeLSTM: 4 steps, batch 3, 5 inputs, 6 units.
-
-    Signed weights have 7 bits: products of uint8 and int8 saturate in onnxruntime on
-    processors without VNNI."""
+    """The inputs of a DynamicQuantizeLSTM: 4 steps, batch 3, 5 inputs, 6 units."""
     make, zero = (u8, Z8) if dtype == "uint8" else (seven_bits, np.int8(0))
     columns = (24,) if per_column else ()
     scales = [(abs(f(directions, *columns)) * 0.05 + 0.01,) for _ in range(2)]

@@ -262,7 +262,7 @@ def _add_gradients(
             hint="set the namespace of the tool to that of the hub",
         )
     of = _loss_port(graph, loss, results, parts[0])
-    targets = _differentiated(graph, wrt)
+    targets = _ports_to_differentiate(graph, wrt)
     hooks: dict[OutputPort, list[GradientCallback]] = {}
     for callback in (c for part in parts for c in part.gradient_callbacks):
         hooks.setdefault(callback.port.resolve(), []).append(callback)
@@ -301,7 +301,9 @@ def _is_float(value: OutputPort | None) -> bool:
     return getattr(dtype, "kind", "") == "float"
 
 
-def _differentiated(graph: Graph, wrt: Iterable[str] | None) -> list[OutputPort]:
+def _ports_to_differentiate(
+    graph: Graph, wrt: Iterable[str] | None
+) -> list[OutputPort]:
     """The inputs and constants of these names; without names, all of floats."""
     ports: dict[str | None, OutputPort] = {port.name: port for port in graph.parameters}
     constants = [op for op in graph if op.is_constant]

@@ -147,9 +147,9 @@ class Report:
     @property
     def rows(self) -> list[Observation]:
         """All rows: facts first, then what runs observed."""
-        return [*self.facts, *self._observed()]
+        return [*self.facts, *self._observed_rows()]
 
-    def _observed(self) -> Iterator[Observation]:
+    def _observed_rows(self) -> Iterator[Observation]:
         for probe in self.probes:
             if probe.count:
                 yield Observation(*probe.op, probe.key, probe.value, probe.count)
@@ -267,7 +267,10 @@ class Report:
             yield f"not observed: {missing.op}, {missing.key}: {missing.reason}"
 
     def _repr_html_(self) -> str:
-        """Its table and pictures, for notebooks."""
+        return self.to_html()
+
+    def to_html(self) -> str:
+        """Its table and pictures as HTML, which notebooks show."""
         from amanda.html_tables import html_page, html_table
 
         headings, rows = self.table()

@@ -126,7 +126,7 @@ class ToolSuite(Suite):
         assert not is_empty or self.changes_results, "reports nothing"
         json.dumps(report.to_dict(), allow_nan=False)
         assert str(report)
-        report._repr_html_()
+        assert report.to_html()
 
 
 def _expect_close(got: Any, due: Any, tolerance: float, label: str) -> None:

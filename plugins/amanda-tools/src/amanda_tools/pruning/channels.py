@@ -123,9 +123,9 @@ class _Finder:
         layout = str(op.attrs.get("layout", "NC*"))
         if weight is None or (rank := _rank(op.inputs[0])) is None:
             return False
-        kernel = _spread(str(op.attrs.get("kernel_layout", "OI*")), rank)
+        kernel = _axes_of_layout(str(op.attrs.get("kernel_layout", "OI*")), rank)
         out_axis, in_axis = kernel.index("O"), kernel.index("I")
-        axis = _spread(layout, rank).index("C")
+        axis = _axes_of_layout(layout, rank).index("C")
         shape = weight.attrs["value"].shape
         groups = int(op.attrs.get("groups", 1))
         if groups == 1:
@@ -346,7 +346,7 @@ def _rank(port: OutputPort | None) -> int | None:
     return type_.shape.rank if is_known else None  # type: ignore[union-attr]
 
 
-def _spread(layout: str, rank: int) -> str:
+def _axes_of_layout(layout: str, rank: int) -> str:
     return layout.replace("*", "*" * (rank - len(layout) + 1))
 
 

@@ -159,7 +159,7 @@ class Quantise(Tool):
         levels = weight_levels(array, axis, self.bits, self.block)
         integers = _integers(array, levels, self.bits, self.block)
         site.record("weight SNR (dB)", signal_to_noise(
-            array, _restored(integers, levels, self.block)))  # fmt: skip
+            array, _dequantize(integers, levels, self.block)))  # fmt: skip
         if self.mode == "training":
             site.insert_before(partial(_fake, levels=levels, bits=self.bits), 1)
             return
@@ -302,7 +302,7 @@ def _integers(array: Array, levels: Levels, bits: int, block: int) -> Array:
     return np.clip(steps, -highest, highest).astype("int8")
 
 
-def _restored(integers: Array, levels: Levels, block: int) -> Array:
+def _dequantize(integers: Array, levels: Levels, block: int) -> Array:
     return integers * _broadcast(levels, integers, block)
 
 

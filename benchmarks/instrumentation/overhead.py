@@ -1,6 +1,6 @@
 """Overhead of tools under XLA: observed values, and the search for NaNs.
 
-    python benchmarks/tools.py [NAME ...] [--folder F] [--rounds N]
+    python benchmarks/instrumentation/overhead.py [NAME ...] [--folder F] [--rounds N]
 
 BERT-base (128 tokens) and ResNet-50 with batch size 1, exported by PyTorch with random
 weights; F caches the exports. The mean of 20 ops, of all ops of floats, and the tool
@@ -18,7 +18,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from run_models import ROOT, best_times, export_cached
 

@@ -1,6 +1,6 @@
 """Static int8 quantization compared with onnxruntime's: errors, and speed of the files.
 
-    python benchmarks/quantise.py FOLDER [NAME ...]
+    python benchmarks/instrumentation/quantise.py FOLDER [NAME ...]
 
 FOLDER has published models, as models/get.py of the test data fetches them. Each is
 quantized by the tool `quantise` and by `onnxruntime.quantization.quantize_static` with
@@ -38,7 +38,7 @@ MODELS = {
     "face_front": "face_detection_front_128x128.onnx",
     "face_back": "face_detection_back_256x256.onnx",
 }
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SAMPLES, ROUNDS = 8, 30
 SIZE = 96  # of dims that are open, except the first
 DECIBELS, SLOWER = 1.0, 1.10
