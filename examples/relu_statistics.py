@@ -10,7 +10,7 @@ import sys
 
 import amanda
 from amanda.feeds import generate_feeds
-from amanda.instrument import Tool, on_gradient, on_op
+from amanda.instrument import GradientSite, Site, Tool, on_gradient, on_op
 from amanda_std import ops
 
 
@@ -20,12 +20,12 @@ class ReluStatistics(Tool):
     name = "relu-statistics"
 
     @on_op(type="relu")
-    def histogram(self, site):
+    def histogram(self, site: Site) -> None:
         counts = ops.histogram(site.output, 0.0, 40.0, 8)
         site.observe("histogram from 0 to 40", counts, combine="sum")
 
     @on_gradient(type="relu")
-    def gradient_norm(self, site):
+    def gradient_norm(self, site: GradientSite) -> None:
         squares = ops.multiply(site.gradient, site.gradient)
         site.observe("gradient norm", ops.sqrt(ops.sum(squares)), combine="mean")
 

@@ -15,12 +15,13 @@ import argparse
 import sys
 import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from run_models import ROOT, best_times, export_cached
+from run_models import ROOT, best_times, export_cached  # type: ignore[import-not-found]
 
 PLAIN = "without a tool"
 LIMITS = {"20 ops observed": 1.05, "all ops observed": 1.30, "trace for NaN": 1.10}
@@ -67,12 +68,12 @@ def measure(name: str, folder: Path, rounds: int) -> bool:
     path, x, _ = export_cached(name, folder)
     graph = amanda.load(path)
     plain = amanda.compile(graph, "jax", keep_executable=False)
-    calls = {PLAIN: lambda: plain([x])}
+    calls: dict[str, Any] = {PLAIN: partial(plain, [x])}
     counts = {}
     for label, tool in new_tools().items():
         instrumented = amanda.apply(graph, tool)
         compiled = instrumented.compile("jax", keep_executable=False)
-        calls[label] = lambda compiled=compiled: compiled([x])
+        calls[label] = partial(compiled, [x])
         counts[label] = len(instrumented.report.probes)
     times = best_times(calls, rounds)
     wall, cpu = times[PLAIN]

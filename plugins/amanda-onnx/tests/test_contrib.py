@@ -13,8 +13,7 @@ from amanda_onnx.format import Format
 from amanda_onnx.mapping import MAPPING
 
 onnxruntime = pytest.importorskip("onnxruntime")
-R = np.random.default_rng(7)
-HOUSE = "com.microsoft"
+R, HOUSE = np.random.default_rng(7), "com.microsoft"
 info = helper.make_tensor_value_info
 
 
@@ -28,6 +27,10 @@ def u8(*shape):
 
 def i8(*shape):
     return R.integers(-128, 128, shape).astype("int8")
+
+
+def i7(*shape):  # without VNNI, onnxruntime's products of 8 bits saturate
+    return i8(*shape) // 2
 
 
 S, Z8, ZI = np.float32(0.05), np.uint8(120), np.int8(3)
@@ -234,13 +237,9 @@ CASES |= dict(_products()) | {
 }  # fmt: skip
 
 
-def seven_bits(*shape):  # without VNNI, onnxruntime's products of 8 bits saturate
-    return i8(*shape) // 2
-
-
 def quantized_lstm(dtype, directions, optional, *, per_column=False, **attrs):
     """The inputs of a DynamicQuantizeLSTM: 4 steps, batch 3, 5 inputs, 6 units."""
-    make, zero = (u8, Z8) if dtype == "uint8" else (seven_bits, np.int8(0))
+    make, zero = (u8, Z8) if dtype == "uint8" else (i7, np.int8(0))
     columns = (24,) if per_column else ()
     scales = [(abs(f(directions, *columns)) * 0.05 + 0.01,) for _ in range(2)]
     zeros = (np.full((directions, *columns), zero),)

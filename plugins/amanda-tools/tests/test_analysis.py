@@ -187,6 +187,19 @@ def test_the_first_nan_is_found(backend: str, ranges: bool) -> None:
     assert instrumented.report.conclusions["first non-finite"] == "my_log"
 
 
+def test_an_inherited_nan_is_not_made() -> None:
+    """Neither op makes a NaN of finite arguments: the input of the model has it."""
+
+    @amanda.function
+    def network(x: Any) -> Any:
+        return ops.exp(ops.add(x, 1.0))
+
+    instrumented = amanda.apply(network.graph("float32[3]"), Trace())
+    instrumented.run([np.array([1, np.nan, 2], "float32")], "numpy")
+    found = instrumented.report.conclusions["first non-finite"]
+    assert found == "an input or weight read by add"
+
+
 # -- features and files ----------------------------------------------------------------
 
 
@@ -216,6 +229,18 @@ def test_dumps_are_bounded(tmp_path: Path) -> None:
     instrumented = amanda.apply(graph, tool)
     assert len(instrumented.report.unobserved) == 3
     assert "max_bytes=1" in instrumented.report.unobserved[0].reason
+
+
+def test_dumps_of_symbolic_sizes_are_bounded(tmp_path: Path) -> None:
+    instrumented = amanda.apply(
+        digits(), Dump(folder=tmp_path, types="relu", max_bytes=9000)
+    )
+    instrumented.run([images()], "numpy")  # the first has 4 x 8 x 8 x 8 floats
+    [file] = tmp_path.iterdir()
+    assert list(np.load(file)) == ["/2/Relu"]
+    assert [each.op for each in instrumented.report.unobserved] == [
+        "/4/Relu", "/8/Relu",
+    ]  # fmt: skip
 
 
 def test_each_run_is_a_file(tmp_path: Path) -> None:

@@ -274,6 +274,12 @@ ENDINGS = {
         "amanda edit digits.onnx out.onnx --remove nothing": 2,
         "amanda edit digits.onnx out.unknown": 3,
     },
+    "instrument": {
+        "amanda instrument missing.onnx --tool flops": 1,
+        "amanda instrument digits.onnx --tool flops --option no=1": 2,
+        "amanda instrument digits.onnx --tool trace --backend numpy": 2,
+        "amanda instrument digits.onnx --tool nothing": 3,
+    },
     "info": {
         "amanda info missing.onnx": 1,
         "amanda info": 2,

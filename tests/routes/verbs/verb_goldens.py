@@ -38,7 +38,7 @@ OF_THE_MACHINE = {
 """Verbs without a file, with the reason."""
 NUMBERS = {
     *("bench", "bisect", "compare", "coverage", "namespace check", "rules", "run"),
-    "view",  # the size of the page
+    *("instrument", "view"),  # values; the size of the page
 }
 """Verbs whose numbers depend on the machine, or change with every new rule."""
 NOT_RUN = {

@@ -81,6 +81,7 @@ def command(
 
     Examples:
         amanda instrument digits.onnx --tool flops
+        amanda instrument digits.onnx --tool trace --backend numpy --random 1
     """
     from amanda.instrument import apply
 

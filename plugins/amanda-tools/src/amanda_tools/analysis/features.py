@@ -10,7 +10,7 @@ import numpy as np
 
 from amanda.backend import type_bytes
 from amanda.errors import UsageError
-from amanda.instrument import Instrumentation, Report, Tool
+from amanda.instrument import Instrumentation, Report, Tool, Unobserved
 from amanda_tools.analysis.selection import chosen_sites
 
 __all__ = ["Dump", "Features"]
@@ -57,7 +57,7 @@ class Dump(Features):
     """The outputs of chosen ops in files: `folder/run-0001.npz` for the first run.
 
     `names`, `types` and `scope` choose ops. Ops are left out, with a note in the
-    report, from where a run would write more than `max_bytes` of static sizes.
+    report, from where a run would write more than `max_bytes`.
     """
 
     name = "dump"
@@ -86,20 +86,29 @@ class Dump(Features):
                 size = type_bytes(port.type)
                 total += size if isinstance(size, int) else 0
                 if total > self.max_bytes:
-                    why = f"it would exceed max_bytes={self.max_bytes:,}"
-                    instrumentation.not_observed(site, key, why)
+                    instrumentation.not_observed(site, key, self._excess())
                 else:
                     site.observe(key, site.outputs[index])
+
+    def _excess(self) -> str:
+        return f"it would exceed max_bytes={self.max_bytes:,}"
 
     def after_run(self, report: Report) -> None:
         """Write the values of a run; the file is replaced atomically."""
         from amanda.files import replace_file
 
-        arrays: Mapping[str, Any] = {
-            row.op if row.key == "output" else f"{row.op}.{row.key.split()[-1]}":
-            np.asarray(row.value)
-            for row in report.select(tool=self.name)
-        }  # fmt: skip
+        arrays: dict[str, Any] = {}
+        total = 0
+        for row in report.select(tool=self.name):
+            array = np.asarray(row.value)
+            total += array.nbytes
+            if total > self.max_bytes:
+                note = Unobserved(self.name, row.op, row.key, self._excess())
+                if note not in report.unobserved:
+                    report.unobserved.append(note)
+                continue
+            suffix = row.key.removeprefix("output").replace(" ", ".")
+            arrays[f"{row.op}{suffix}"] = array
         self.folder.mkdir(parents=True, exist_ok=True)
         with replace_file(self.folder / f"run-{report.runs:04}.npz") as file:
             np.savez(file, **arrays)
