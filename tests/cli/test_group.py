@@ -56,7 +56,7 @@ def raising(error: BaseException) -> Callable[[], Answer]:
 
 
 def test_the_verbs_of_the_design_are_here_or_in_a_plugin() -> None:
-    ours = {"backends", "completion", "coverage", "plugin", "scoreboard"}
+    ours = {"backends", "completion", "coverage", "instrument", "plugin", "scoreboard"}
     offered = {"bench", "bisect", "diff", "view"}  # by amanda-inspect
     assert set(VERBS) | offered == set(DESIGNED.split()) | ours
 
@@ -90,6 +90,7 @@ Verbs:
   coverage    which ops of a framework can be mapped to another
   doctor      check this installation
   info        a summary of a model file
+  instrument  measure or change a model with tools
   ops         the ops of a framework's version: list, search, show, compare
   opset       convert a model to another version of its framework
   plugin      create a plug-in

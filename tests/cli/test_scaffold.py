@@ -113,7 +113,7 @@ COUNTS = {
     "backend": 151,
     "namespace": 9,
     "pass": 10,
-    "tool": 8,
+    "tool": 15,
 }
 
 

@@ -16,7 +16,7 @@ __all__ = ["Profile"]
 class Profile(Tool):
     """The time of each op, measured one after the other on a backend.
 
-    Needs feeds: `data=` of `amanda.apply`, or `--feed` or `--random`. `backend` is one
+    Needs feeds: `data=` of `amanda.apply`, or those of the command line. `backend` is one
     that measures ops, such as numpy, jax or onnxruntime. `trace` names a file for
     Chrome's trace event format. Times are milliseconds; the memory is what an op
     allocates, where the backend knows.
@@ -34,7 +34,8 @@ class Profile(Tool):
         if not instrumentation.data:
             raise UsageError(
                 "a profile needs feeds to run the model on",
-                hint="amanda.apply(graph, Profile(), data=[feeds]), or --random SEED",
+                hint="amanda.apply(graph, Profile(), data=[feeds]), or "
+                "`amanda instrument FILE --tool profile --random SEED`",
             )
         compiled = compile(
             instrumentation.graph, self.backend, host=instrumentation.host, profile=True

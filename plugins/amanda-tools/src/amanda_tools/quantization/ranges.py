@@ -47,8 +47,8 @@ def calibrate(
     if not data:
         raise UsageError(
             "static quantization needs example inputs",
-            hint="amanda.apply(graph, Quantise(), data=[feeds, ...]), or --feed, or "
-            "mode='dynamic'",
+            hint="amanda.apply(graph, Quantise(), data=[feeds, ...]), or "
+            "`amanda instrument FILE --tool quantise --feed DATA`",
         )
     if method not in METHODS:
         raise UsageError(
