@@ -41,17 +41,19 @@ Hooks = Mapping[OutputPort, Sequence[Callable[[Any], Any]]]
 """Functions of the complete gradient of a value, which may return another one."""
 
 
-def grad(
-    graph: Graph,
-    of: OutputPort,
-    wrt: Sequence[OutputPort],
-    hooks: Hooks | None = None,
-) -> list[OutputPort]:
+def grad(graph: Graph, of: OutputPort, wrt: Sequence[OutputPort]) -> list[OutputPort]:
     """Gradients of the sum of `of` with respect to each of `wrt`, at the graph's end.
 
     The pass `stable` first replaces formulas whose gradient would overflow, as every
     compilation does. Composites without a gradient of their own are expanded in place.
-    A value that `of` does not depend on has a gradient of zeros.
+    A value that `of` does not depend on has a gradient of zeros."""
+    return grad_with_hooks(graph, of, wrt, {})
+
+
+def grad_with_hooks(
+    graph: Graph, of: OutputPort, wrt: Sequence[OutputPort], hooks: Hooks
+) -> list[OutputPort]:
+    """The same, with hooks.
 
     A hook of a value is called once, with its complete gradient; what it returns, if
     that is not None, takes the place of the gradient."""
@@ -70,7 +72,7 @@ def grad(
     with tracing(graph) as into:
         of, targets = of.resolve(), [port.resolve() for port in wrt]
         seeds = {of: OPS["ones_like"](Value(of))}
-        resolved = {port.resolve(): calls for port, calls in (hooks or {}).items()}
+        resolved = {port.resolve(): calls for port, calls in hooks.items()}
         found = _propagate(graph, seeds, targets, resolved)
         return [_gradient_or_zeros(found.get(port), port, into) for port in targets]
 

@@ -95,10 +95,11 @@ def gradients_of_values(
     hooks: Mapping[Any, Sequence[Callable[[Any], Any]]] | None = None,
 ) -> list[Any]:
     """Gradients of the sum of `of`: ports for ports, values for values."""
-    from amanda_std.autodiff.gradients import grad
+    from amanda_std.autodiff.gradients import grad_with_hooks
 
     calls = {_expect_port(each): called for each, called in (hooks or {}).items()}
-    found = grad(graph, _expect_port(of), [_expect_port(each) for each in wrt], calls)
+    targets = [_expect_port(each) for each in wrt]
+    found = grad_with_hooks(graph, _expect_port(of), targets, calls)
     return [
         Value(port) if isinstance(each, Value) else port
         for port, each in zip(found, wrt, strict=True)

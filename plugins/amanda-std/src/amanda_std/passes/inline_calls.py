@@ -6,8 +6,8 @@ from amanda.graph import Graph, Op
 from amanda.tensors import FunctionRef
 from amanda_std.engine.function_lookup import find_function
 from amanda_std.hub.expansion import expand, expand_graph
-from amanda_std.hub.op_access import is_std
-from amanda_std.ops.control.functions import GRADIENT
+from amanda_std.hub.op_access import is_std, operation_of
+from amanda_std.ops.control.functions import GRADIENT, call
 
 __all__ = ["inline_calls"]
 
@@ -43,7 +43,7 @@ def inline_calls(graph: Graph) -> int:
 
 def _is_inlined(op: Op) -> bool:
     """Whether an op calls a function, one without its own gradient."""
-    if op.type != "call" or not is_std(op):
+    if not is_std(op) or operation_of(op) is not call:
         return False
     if op.bodies:
         return True

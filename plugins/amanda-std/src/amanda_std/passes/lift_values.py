@@ -24,12 +24,23 @@ __all__ = ["lift_values"]
 
 _KEY = "amanda:lifted"
 
-_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
-    "last": lambda _, new: new,
-    "sum": add,
-    "mean": add,
-    "max": maximum,
-    "min": minimum,
+
+class _Combination(NamedTuple):
+    """How the values of several executions become one."""
+
+    function: Callable[[Any, Any], Any]
+    is_of_numbers: bool = False
+    start: float = 0.0
+    """The neutral element, for floats; others have the nearest number."""
+    is_averaged: bool = False
+
+
+_COMBINE: dict[str, _Combination] = {
+    "last": _Combination(lambda _, new: new),
+    "sum": _Combination(add, is_of_numbers=True),
+    "mean": _Combination(add, is_of_numbers=True, is_averaged=True),
+    "max": _Combination(maximum, start=-np.inf),
+    "min": _Combination(minimum, start=np.inf),
 }
 
 
@@ -68,7 +79,7 @@ def _why_not(graph: Graph, port: OutputPort, combine: str) -> str | None:
         return f"its shape is not static: {type_}"
     if not isinstance(type_.dtype, DType) or type_.dtype.kind not in _KINDS:
         return f"values of type {type_} cannot be carried by loops"
-    if type_.dtype.kind == "bool" and combine in ("sum", "mean"):
+    if type_.dtype.kind == "bool" and _COMBINE[combine].is_of_numbers:
         return f"a {combine} is of numbers, and this is {type_}"
     at = port.graph
     while at is not None and at is not graph:
@@ -105,7 +116,7 @@ def _write_to_variables(
         if combine == "last":
             assign(held, Value(port))
         else:
-            assign(held, _COMBINE[combine](read(held), Value(port)))
+            assign(held, _COMBINE[combine].function(read(held), Value(port)))
         assign_add(count, np.ones((), "int64"))
     return found
 
@@ -114,17 +125,12 @@ def _initial_value(type_: TensorType, combine: str) -> np.ndarray[Any, Any]:
     """The neutral element of a combination."""
     assert isinstance(type_.dtype, DType)
     dtype = type_.dtype.numpy
-    if combine not in ("max", "min"):
-        return np.zeros(type_.shape.dims, dtype)
-    lowest: Any
-    highest: Any
+    start: Any = _COMBINE[combine].start
     if type_.dtype.kind == "bool":
-        lowest, highest = False, True
-    elif type_.dtype.kind == "float":
-        lowest, highest = -np.inf, np.inf
-    else:
-        lowest, highest = np.iinfo(dtype).min, np.iinfo(dtype).max
-    return np.full(type_.shape.dims, lowest if combine == "max" else highest, dtype)
+        start = start > 0
+    elif type_.dtype.kind != "float" and start:
+        start = np.iinfo(dtype).max if start > 0 else np.iinfo(dtype).min
+    return np.full(type_.shape.dims, start, dtype)
 
 
 def _take(graph: Graph, lifted: _Lifted) -> tuple[OutputPort, OutputPort] | str:
@@ -133,7 +139,7 @@ def _take(graph: Graph, lifted: _Lifted) -> tuple[OutputPort, OutputPort] | str:
     count = _take_variable(graph, lifted.count_key)
     if value is None or count is None:
         return "the op around its body keeps variables"
-    if lifted.combine == "mean":
+    if _COMBINE[lifted.combine].is_averaged:
         with tracing(graph):
             total = Value(value)
             times = maximum(Value(count), np.ones((), "int64"))

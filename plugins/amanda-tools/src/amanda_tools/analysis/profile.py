@@ -16,8 +16,8 @@ __all__ = ["Profile"]
 class Profile(Tool):
     """The time of each op, measured one after the other on a backend.
 
-    Needs feeds: `data=` of `amanda.apply`, or those of the command line. `backend` is one
-    that measures ops, such as numpy, jax or onnxruntime. `trace` names a file for
+    Needs feeds: `data=` of `amanda.apply`, or those of the command line. `backend` is
+    one that measures ops, such as numpy, jax or onnxruntime. `trace` names a file for
     Chrome's trace event format. Times are milliseconds; the memory is what an op
     allocates, where the backend knows.
     """
