@@ -60,7 +60,7 @@ def training_graph(
         graph.remove_result(index)
     graph.result(value.port.resolve(), "loss")
     variables = dict(
-        map(_variable_shape, (op for op in graph if op.type == "variable"))
+        map(_variable_shape, (op for op in graph if effect_of(op) == "holds"))
     )
     return TrainingGraph(graph, {name: name for name in chosen}, variables, model)
 
