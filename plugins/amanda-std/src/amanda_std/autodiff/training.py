@@ -16,6 +16,7 @@ from amanda_std.autodiff.gradients import grad
 from amanda_std.engine.annotations import TENSOR
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.values import Value, port_type, tracing
+from amanda_std.hub.effect_order import effect_of
 from amanda_std.ops.control.state import assign, assign_add, read, variable
 from amanda_std.ops.tensor.shape import astype
 from amanda_std.passes.infer import infer
