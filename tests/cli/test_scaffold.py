@@ -119,7 +119,7 @@ COUNTS = {
 
 @pytest.mark.parametrize("kind", TEMPLATES)
 def test_it_passes_its_own_tests_once_installed(installed, kind):
-    if kind in ("backend", "mapping"):
+    if kind in ("backend", "mapping", "tool"):
         pytest.importorskip("amanda_std")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],

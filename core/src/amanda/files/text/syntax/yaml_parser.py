@@ -45,6 +45,8 @@ from amanda.files.text.syntax.scalars import (
 __all__ = ["locate", "parse"]
 
 _STANDARD = "tag:yaml.org,2002:"
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""The problem that libyaml 0.2.6 names: its scanner, which reads ahead, has a limit."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -92,6 +94,8 @@ def _events(text: str, name: str) -> Iterator[Event]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         spot = None if mark is None else TextPosition(mark.line + 1, mark.column + 1)
+        if error.problem and _TOO_DEEP in error.problem:
+            raise too_deep(format_position(name, spot)) from error
         raise FormatError(
             f"the text is not YAML: {error.problem or error.context}",
             where=format_position(name, spot),
