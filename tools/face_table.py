@@ -32,6 +32,7 @@ FACES = (
     "amanda.types",
     "amanda_std",
     "amanda_std.backends",
+    "amanda_std.dataflow",
     "amanda_std.mappings",
     "amanda_std.ops",
 )

@@ -23,6 +23,12 @@ from amanda.types import (
     TupleType,
     Type,
 )
+from amanda_std.dataflow import (
+    TokenOps,
+    structure_control_flow,
+    variable_type,
+    wider_loop_types,
+)
 from amanda_tf.derived_attributes import add_derived_attributes
 from amanda_tf.effects import has_effects
 from amanda_tf.function_library import bodies_to_functions
@@ -35,8 +41,6 @@ from amanda_tf.mapping.control.function_bodies import (
     expand_functions_in_place,
     names_of_needed,
 )
-from amanda_tf.mapping.control.loop_types import LOOPS, variable_type, wider_loop_types
-from amanda_tf.mapping.control.structured_control_flow import structure_control_flow
 from amanda_tf.mapping.placeholders import placeholders_to_parameters
 from amanda_tf.mapping.tables.table_content import note_table_contents
 from amanda_tf.mapping.unused_ops import remove_unused, unused_ops
@@ -48,6 +52,15 @@ from amanda_tf.notes import CONTROL_OUTPUT
 __all__ = ["TensorFlowSide", "tensorflow_side"]
 
 _CONDITIONALS = ("If", "StatelessIf", "Case", "StatelessCase")
+_LOOPS = ("While", "StatelessWhile")
+TOKENS = TokenOps(
+    switch=("Switch", "RefSwitch"), numbered_switch="_SwitchN",
+    merge=("Merge", "RefMerge"), enter=("Enter", "RefEnter"),
+    leave=("Exit", "RefExit"), again=("NextIteration", "RefNextIteration"),
+    condition="LoopCond", identity="Identity", frame="frame_name",
+    loop="StatelessWhile", conditional="StatelessIf", choice="StatelessCase",
+    conditional_attrs={"Tout": []}, choice_attrs={"Tout": [], "branches": []},
+)  # fmt: skip
 _CONTAINERS = (SequenceType, OptionalType, MapType, TupleType)
 _OF_SCALARS = (
     "XlaReduce", "XlaVariadicReduceV2", "XlaReduceWindow", "XlaScatter",
@@ -89,7 +102,7 @@ class TensorFlowSide(PlainSide):
         self, op: Op, inputs: Sequence[Type | None], bodies: Mapping[str, Graph]
     ) -> Sequence[Type | None] | None:
         """Types of a loop's variables that fit the results of its body, too."""
-        return wider_loop_types(op, inputs, bodies) if op.type in LOOPS else None
+        return wider_loop_types(op, inputs, bodies) if op.type in _LOOPS else None
 
     def prepare(self, graph: Graph) -> Graph:
         """A copy to be read, with parameters and results."""
@@ -111,7 +124,7 @@ class TensorFlowSide(PlainSide):
         remove_no_ops(copy)
         use_resource_variables(copy, _dictionary(self.name))
         for part in list(copy.graphs()):
-            structure_control_flow(part)
+            structure_control_flow(part, TOKENS, remove_unused)
         remove_unused(copy)
         resolve_resources(copy)
         remove_redundant_order(copy)

@@ -8,14 +8,7 @@ import numpy as np
 
 from amanda.types import Shape
 from amanda_std import ops
-from amanda_std.mappings import (
-    cast_to,
-    expect,
-    known_content,
-    required_content,
-    required_integer,
-)
-from amanda_tf.mapping.arrays.stacked_array import (
+from amanda_std.dataflow import (
     array_length,
     concat_elements,
     empty_array,
@@ -25,6 +18,13 @@ from amanda_tf.mapping.arrays.stacked_array import (
     scatter_elements,
     split_elements,
     write_element,
+)
+from amanda_std.mappings import (
+    cast_to,
+    expect,
+    known_content,
+    required_content,
+    required_integer,
 )
 
 __all__ = ["READ"]

@@ -11,8 +11,8 @@ from amanda.mapping import constant_of
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_std import ops
+from amanda_std.dataflow import is_open, with_shape, written_type
 from amanda_std.mappings import dims_as_vector, expect, inline_body, known_content
-from amanda_tf.mapping.arrays.stacked_array import is_open, with_shape, written_type
 
 __all__ = ["READ"]
 

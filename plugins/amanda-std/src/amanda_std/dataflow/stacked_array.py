@@ -1,8 +1,7 @@
 """Arrays of tensors as one tensor, whose first axis counts the elements.
 
-The value of a TensorList, and the flow of a TensorArray (which orders its accesses), is
-that tensor. An array whose element shape is not known yet has elements of shape [0]:
-the first write decides.
+The value of a list of tensors is that tensor. An array whose element shape is not known
+yet has elements of shape [0]: the first write decides.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Control flow of TensorFlow 1 (dataflow of tokens) as ops with bodies.
+"""Control flow by dataflow of tokens, as of TensorFlow 1, as ops with bodies.
 
-    Switch, Merge                                   StatelessIf
-    _SwitchN, Merge                                 StatelessCase
-    Enter, Merge, LoopCond, Switch,                 StatelessWhile
+    Switch, Merge                                   a conditional
+    a Switch with several outputs, Merge            a choice by number
+    Enter, Merge, LoopCond, Switch,                 a loop
     NextIteration, Exit
 
 A region is found backwards, from what leaves it to the Switch, Merge and Enter ops
@@ -12,35 +12,68 @@ around it. Inner regions are replaced first: a region with control flow in it wa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from amanda.errors import FormatError
 from amanda.graph import Graph, Op, OutputPort, copy_ops
 from amanda.tensors import Tensor
-from amanda_tf.mapping.unused_ops import remove_unused
 
-__all__ = ["structure_control_flow"]
+__all__ = ["TokenOps", "structure_control_flow"]
 
-SWITCH_N: Final = "_SwitchN"
-SWITCH: Final = ("Switch", "RefSwitch", SWITCH_N)
-MERGE: Final = ("Merge", "RefMerge")
-ENTER: Final = ("Enter", "RefEnter")
-EXIT: Final = ("Exit", "RefExit")
-NEXT: Final = ("NextIteration", "RefNextIteration")
-_ALL: Final = (*SWITCH, *MERGE, *ENTER, *EXIT, *NEXT, "LoopCond")
+
+@dataclass(frozen=True)
+class TokenOps:
+    """The op types of a framework's control flow, and of what replaces it.
+
+    A conditional has the bodies `else_branch` and `then_branch`, a choice `branches0`,
+    `branches1` ..., a loop `cond` and `body`.
+    """
+
+    switch: tuple[str, ...]
+    merge: tuple[str, ...]
+    enter: tuple[str, ...]
+    leave: tuple[str, ...]
+    again: tuple[str, ...]
+    condition: str
+    identity: str
+    frame: str
+    """The attribute of `enter` that names its loop."""
+    loop: str
+    conditional: str
+    choice: str = ""
+    numbered_switch: str = ""
+    """A switch with an output for each number."""
+    conditional_attrs: Mapping[str, Any] = field(default_factory=dict)
+    choice_attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def switches(self) -> tuple[str, ...]:
+        return (*self.switch, self.numbered_switch)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All op types that are replaced."""
+        return (*self.switches, *self.merge, *self.enter, *self.leave, *self.again,
+                self.condition)  # fmt: skip
 
 
 class _NotReadyError(Exception):
     """A region contains control flow that is not replaced yet."""
 
 
-def structure_control_flow(graph: Graph) -> None:
-    """Replace control flow by ops with bodies; FormatError if it has no structure."""
-    left = [op for op in graph if op.type in MERGE]
+def structure_control_flow(
+    graph: Graph, kinds: TokenOps, remove_unused: Callable[[Graph], None]
+) -> None:
+    """Replace control flow by ops with bodies; FormatError if it has no structure.
+
+    `remove_unused` removes the ops of a graph that nothing needs any more.
+    """
+    left = [op for op in graph if op.type in kinds.merge]
     while left:
-        if _replace_loops(graph) or _replace_conditionals(graph):
+        if _replace_loops(graph, kinds) or _replace_conditionals(graph, kinds):
             remove_unused(graph)
-        before, left = left, [op for op in graph if op.type in MERGE]
+        before, left = left, [op for op in graph if op.type in kinds.merge]
         if len(left) == len(before):
             raise FormatError(
                 "the control flow has no structure of loops and conditionals",
@@ -55,8 +88,11 @@ def structure_control_flow(graph: Graph) -> None:
 class _Region:
     """The ops between values that leave a region and those that enter it."""
 
-    def __init__(self, graph: Graph, enters: Callable[[OutputPort], Any]) -> None:
+    def __init__(
+        self, graph: Graph, kinds: TokenOps, enters: Callable[[OutputPort], Any]
+    ) -> None:
         self.graph = graph
+        self.kinds = kinds
         self.enters = enters
         self.ops: dict[Op, None] = {}
         self.memo: dict[Any, Any] = {}
@@ -72,7 +108,7 @@ class _Region:
             op = stack.pop()
             if op in self.ops:
                 continue
-            if op.type in _ALL:
+            if op.type in self.kinds.all:
                 raise _NotReadyError
             self.ops[op] = None
             stack += [
@@ -91,7 +127,7 @@ class _Region:
 
     def _is_inside(self, op: Op) -> bool:
         """Whether an op that another waits for is no boundary of the region."""
-        if op.type in _ALL:
+        if op.type in self.kinds.all:
             for port in op.outputs:
                 self._producer_or_nothing(port)
             return False
@@ -139,33 +175,32 @@ class _Loop(NamedTuple):
     invariants: dict[OutputPort, OutputPort]
 
 
-def _replace_loops(graph: Graph) -> bool:
+def _replace_loops(graph: Graph, kinds: TokenOps) -> bool:
     frames: dict[Any, list[Op]] = {}
     for op in graph:
-        if op.type in ENTER:
-            frames.setdefault(op.attrs.get("frame_name"), []).append(op)
+        if op.type in kinds.enter:
+            frames.setdefault(op.attrs.get(kinds.frame), []).append(op)
     done = False
     for enters in frames.values():
         try:
-            loop = _loop_of(enters)
-            _replace_loop(graph, loop)
+            _replace_loop(graph, kinds, _loop_of(enters, kinds))
         except _NotReadyError:
             continue
         done = True
     return done
 
 
-def _loop_of(enters: list[Op]) -> _Loop:
+def _loop_of(enters: list[Op], kinds: TokenOps) -> _Loop:
     merges, nexts, invariants = [], [], {}
     for enter in enters:
-        own = [op for op in enter.output.user_ops if op.type in MERGE]
+        own = [op for op in enter.output.user_ops if op.type in kinds.merge]
         if not own and enter.inputs[0] is not None:
             invariants[enter.output] = enter.inputs[0]
         for merge in own:
             merges.append(merge)
-            nexts.append(_other_input(merge, enter))
+            nexts.append(_other_input(merge, enter, kinds))
     switches = [
-        next((op for op in m.outputs[0].user_ops if op.type in SWITCH), None)
+        next((op for op in m.outputs[0].user_ops if op.type in kinds.switches), None)
         for m in merges
     ]
     conditions = {s.inputs[1].op for s in switches if s is not None and s.inputs[1]}
@@ -174,16 +209,16 @@ def _loop_of(enters: list[Op]) -> _Loop:
     return _Loop(merges, conditions.pop(), nexts, switches, invariants)
 
 
-def _other_input(merge: Op, enter: Op) -> Op:
+def _other_input(merge: Op, enter: Op, kinds: TokenOps) -> Op:
     for value in merge.inputs:
-        if value is not None and value.op is not enter and value.op.type in NEXT:
+        if value is not None and value.op is not enter and value.op.type in kinds.again:
             return value.op
     raise _NotReadyError
 
 
-def _replace_loop(graph: Graph, loop: _Loop) -> None:
+def _replace_loop(graph: Graph, kinds: TokenOps, loop: _Loop) -> None:
     starts = [
-        next(v.op.inputs[0] for v in m.inputs if v is not None and v.op.type in ENTER)
+        next(v.op.inputs[0] for v in m.inputs if v and v.op.type in kinds.enter)
         for m in loop.merges
     ]
     condition, again = _body_of(graph, starts), _body_of(graph, starts)
@@ -194,7 +229,7 @@ def _replace_loop(graph: Graph, loop: _Loop) -> None:
         (condition, at_start, loop.condition.inputs),
         (again, {**at_start, **inside}, [n.inputs[0] for n in loop.nexts]),
     ):
-        region = _Region(graph, _entry(body, places, loop.invariants))
+        region = _Region(graph, kinds, _entry(body, places, loop.invariants))
         order = [] if body is condition else [
             first for n in loop.nexts for first in n.control_inputs
         ]  # fmt: skip
@@ -203,13 +238,15 @@ def _replace_loop(graph: Graph, loop: _Loop) -> None:
     for region, body, results in regions:
         region.fill(body, results)
     made = graph.add(
-        "StatelessWhile", starts, {}, bodies={"cond": condition, "body": again},
+        kinds.loop, starts, {}, bodies={"cond": condition, "body": again},
         outputs=len(starts),
     )  # fmt: skip
     for switch, result in zip(loop.switches, made.outputs, strict=True):
         if switch is None:
             continue
-        for leave in [op for op in switch.outputs[0].user_ops if op.type in EXIT]:
+        for leave in [
+            op for op in switch.outputs[0].user_ops if op.type in kinds.leave
+        ]:
             graph.replace_uses(leave.output, result)
             _move_order(leave, made)
 
@@ -251,29 +288,30 @@ class _Branches(NamedTuple):
     """The ops whose values its branches use."""
 
 
-def _replace_conditionals(graph: Graph) -> bool:
+def _replace_conditionals(graph: Graph, kinds: TokenOps) -> bool:
     groups: dict[tuple[OutputPort, int], list[_Branches]] = {}
     for merge in graph:
-        if merge.type in MERGE and not _is_loop_start(merge):
+        if merge.type in kinds.merge and not _is_loop_start(merge, kinds):
             try:
-                found = _branches_of(graph, merge)
+                found = _branches_of(graph, kinds, merge)
             except _NotReadyError:
                 continue
-            key = _without_identity(found.predicate), len(found.results)
+            key = _without_identity(found.predicate, kinds), len(found.results)
             group = groups.setdefault(key, [])
             if not _depends_on(found.sources, {b.merge for b in group}):
                 group.append(found)
     for (predicate, _), group in groups.items():
-        _replace_conditional(graph, predicate, group)
+        _replace_conditional(graph, kinds, predicate, group)
     return bool(groups)
 
 
-def _is_loop_start(merge: Op) -> bool:
-    return any(v is not None and v.op.type in (*ENTER, *NEXT) for v in merge.inputs)
+def _is_loop_start(merge: Op, kinds: TokenOps) -> bool:
+    starts = (*kinds.enter, *kinds.again)
+    return any(v is not None and v.op.type in starts for v in merge.inputs)
 
 
-def _without_identity(value: OutputPort) -> OutputPort:
-    while value.op.type == "Identity" and value.op.inputs[0] is not None:
+def _without_identity(value: OutputPort, kinds: TokenOps) -> OutputPort:
+    while value.op.type == kinds.identity and value.op.inputs[0] is not None:
         value = value.op.inputs[0]
     return value
 
@@ -293,11 +331,13 @@ def _depends_on(ops: Iterable[Op], goals: set[Op]) -> bool:
     return False
 
 
-def _switch_entry(used: dict[int, set[OutputPort]]) -> Callable[[OutputPort], Any]:
+def _switch_entry(
+    used: dict[int, set[OutputPort]], kinds: TokenOps
+) -> Callable[[OutputPort], Any]:
     """What stands in a branch for an output of a Switch: the data that it passes."""
 
     def enters(value: OutputPort) -> Any:
-        if value.op.type not in SWITCH:
+        if value.op.type not in kinds.switches:
             return None
         predicate = value.op.inputs[1]
         if predicate is not None:
@@ -307,7 +347,7 @@ def _switch_entry(used: dict[int, set[OutputPort]]) -> Callable[[OutputPort], An
     return enters
 
 
-def _branches_of(graph: Graph, merge: Op) -> _Branches:
+def _branches_of(graph: Graph, kinds: TokenOps, merge: Op) -> _Branches:
     sides: dict[int, OutputPort | None] = {}
     predicates: set[OutputPort] = set()
     switches: set[Op] = set()
@@ -315,10 +355,10 @@ def _branches_of(graph: Graph, merge: Op) -> _Branches:
     unknown = []
     for value in merge.inputs:
         used: dict[int, set[OutputPort]] = {}
-        region = _Region(graph, _switch_entry(used))
+        region = _Region(graph, kinds, _switch_entry(used, kinds))
         region.add([value])
         sources |= {v.op for v in region.memo.values() if v is not None}
-        passed = {v.op for v in region.memo if v.op.type in SWITCH}
+        passed = {v.op for v in region.memo if v.op.type in kinds.switches}
         sources |= passed
         switches |= passed
         if not used:
@@ -328,7 +368,7 @@ def _branches_of(graph: Graph, merge: Op) -> _Branches:
         if side in sides:
             raise _NotReadyError
         sides[side] = value
-        predicates |= {_without_identity(p) for p in used[side]}
+        predicates |= {_without_identity(p, kinds) for p in used[side]}
     free = [i for i in range(len(merge.inputs)) if i not in sides]
     if len(free) != len(unknown) or len(free) > 1:
         raise _NotReadyError
@@ -336,26 +376,25 @@ def _branches_of(graph: Graph, merge: Op) -> _Branches:
     if len(predicates) != 1 or merge in sources:
         raise _NotReadyError
     results = [sides[i] for i in range(len(sides))]
-    is_numbered = any(op.type == SWITCH_N for op in switches)
+    is_numbered = any(op.type == kinds.numbered_switch for op in switches)
     if not is_numbered and len(results) != 2:
         raise _NotReadyError
     return _Branches(merge, predicates.pop(), is_numbered, results, sources)
 
 
 def _replace_conditional(
-    graph: Graph, predicate: OutputPort, group: list[_Branches]
+    graph: Graph, kinds: TokenOps, predicate: OutputPort, group: list[_Branches]
 ) -> None:
     indexed = [b.merge for b in group if b.merge.outputs[1].users]
-    type, names = "StatelessIf", ["else_branch", "then_branch"]
-    attrs: dict[str, Any] = {"Tout": []}
+    type, names = kinds.conditional, ["else_branch", "then_branch"]
+    attrs = dict(kinds.conditional_attrs)
     if group[0].is_numbered:
-        type = "StatelessCase"
-        attrs["branches"] = []
+        type, attrs = kinds.choice, dict(kinds.choice_attrs)
         names = [f"branches{i}" for i in range(len(group[0].results))]
     bodies = {}
     for side, name in enumerate(names):
         body = Graph(graph.namespace, outer=graph)
-        region = _Region(graph, _switch_entry({}))
+        region = _Region(graph, kinds, _switch_entry({}, kinds))
         results = [b.results[side] for b in group]
         region.add(results)
         region.fill(body, results)

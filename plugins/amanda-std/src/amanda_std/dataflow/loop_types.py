@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from amanda.graph import Graph, Op
 from amanda.types import Shape, Sym, TensorType, Type
-from amanda_tf.mapping.arrays.stacked_array import is_open_type, written_type
+from amanda_std.dataflow.stacked_array import is_open_type, written_type
 
-__all__ = ["LOOPS", "variable_type", "wider_loop_types"]
-
-LOOPS: Final = ("While", "StatelessWhile")
+__all__ = ["variable_type", "wider_loop_types"]
 
 
 def variable_type(type: Type | None) -> Type | None:
@@ -25,7 +23,10 @@ def variable_type(type: Type | None) -> Type | None:
 def wider_loop_types(
     op: Op, inputs: Sequence[Type | None], bodies: Mapping[str, Graph]
 ) -> Sequence[Type | None] | None:
-    """The types of all variables where one changes its shape; None where none does."""
+    """The types of all variables where one changes its shape; None where none does.
+
+    `op` is a loop with a body `body`.
+    """
     body = bodies["body"]
     now = [parameter.type for parameter in body.parameters]
     shapes = op.attrs.get("output_shapes") or []
