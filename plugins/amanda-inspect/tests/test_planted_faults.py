@@ -16,6 +16,8 @@ from planted_faults.trial import run_trial
 
 import amanda
 from amanda_inspect import bisect
+from amanda_inspect.anonymous import anonymize
+from amanda_inspect.windows import Backend
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # by PyTorch's exporter
@@ -40,6 +42,9 @@ def test_a_planted_fault_is_named(fault: Fault, networks: Networks) -> None:
     trial = run_trial(fault, networks(fault.network), seed=0)
     assert trial.is_right, f"{trial.plant}: {trial.found.first}"
     assert len(trial.names) <= 3  # an op, with those that are folded into it
+    assert trial.found.first is not None
+    anonymous = anonymize(trial.found.first, (Backend("numpy", {}),) * 2)
+    assert anonymous.reproduction is not None, "it shows with random weights, too"
 
 
 @pytest.mark.parametrize(

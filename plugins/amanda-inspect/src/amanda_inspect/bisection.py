@@ -28,7 +28,7 @@ from amanda.errors import UsageError
 from amanda.graph import VALUE_NOTE, Graph, Op, OutputPort
 from amanda_inspect.bodies import body_calls
 from amanda_inspect.common import Unoptimized, common_namespace
-from amanda_inspect.lockstep import Lockstep, OpValues
+from amanda_inspect.lockstep import Lockstep, OpValues, ReferenceRegion
 from amanda_inspect.matching import Matching, match_graphs
 from amanda_inspect.regions import find_first_error, find_removed_op
 from amanda_inspect.reordering import find_transposition
@@ -61,6 +61,9 @@ class OpError:
     """Ops of the reference without a counterpart that compute what this op does."""
     values: OpValues | None = None
     """What it read and gave, of the first op that makes an error."""
+    reference: ReferenceRegion | None = None
+    """The ops of the reference that compute what it does, of the first op that makes
+    an error."""
     inside: tuple[str, ...] = ()
     """The ops, outermost first, in whose bodies it is."""
 
@@ -195,9 +198,12 @@ class _Search(NamedTuple):
             if error.is_made and run.rejoins(values.op, error.size):
                 continue
             if error.is_made:
+                if found.first is None:
+                    region = run.reference_region(error.op)
+                    error = replace(error, reference=region)
                 error = self._locate(error, run)
                 if found.first is not None:
-                    error = replace(error, values=None)
+                    error = replace(error, values=None, reference=None)
             found.errors.append(error)
         if not self.in_body:
             found.results = run.result_differences()

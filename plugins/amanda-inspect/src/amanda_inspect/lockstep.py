@@ -28,7 +28,7 @@ from amanda_inspect.windows import (
     with_constants,
 )
 
-__all__ = ["Lockstep", "OpValues", "Reference"]
+__all__ = ["Lockstep", "OpValues", "Reference", "ReferenceRegion"]
 
 
 class OpValues(NamedTuple):
@@ -42,9 +42,20 @@ class OpValues(NamedTuple):
     wanted: Values
     """The values of the reference."""
     inputs: Values
-    """What it reads, as values of the reference."""
+    """What it reads, as values of the reference where they correspond."""
     unmatched: tuple[Op, ...]
     """Ops without a counterpart between those inputs and the op."""
+
+
+class ReferenceRegion(NamedTuple):
+    """The ops of the reference that compute what an op does."""
+
+    ops: tuple[Op, ...]
+    """In order."""
+    inputs: Values
+    """What they read from outside."""
+    outputs: dict[OutputPort, OutputPort]
+    """Their values, by the output of the op that corresponds to each."""
 
 
 class Reference:
@@ -218,18 +229,18 @@ class Lockstep:
     ) -> OpValues:
         ports = [port for port in op.outputs if port in wanted]
         segment = self.segment(op)
-        reads = {
-            port
-            for each in segment
-            for port in reads_of(each)
-            if port in self.matching.values and not port.op.is_constant
-        }
+        own = {port for each in segment for port in each.outputs}
+        reads = dict.fromkeys(p for each in segment for p in reads_of(each))
         return OpValues(
             op,
             {port: made[port] for port in ports},
             {port: total[port] for port in ports},
             {port: wanted[port] for port in ports},
-            {port: self.forced_value(port) for port in reads},
+            {
+                port: self.forced_value(port)
+                for port in reads
+                if port not in own and not port.op.is_constant
+            },
             tuple(segment[:-1]),
         )
 
@@ -330,6 +341,18 @@ class Lockstep:
             found[each] = None
             waiting += [p.op for p in reads_of(each) if p not in counterparts]
         return sorted(found, key=lambda each: each.index)
+
+    def reference_region(self, op: Op) -> ReferenceRegion:
+        """Those ops with what they read, so that they can run alone."""
+        ops = self.reference_segment(op)
+        own = {port for each in ops for port in each.outputs}
+        reads = {port for each in ops for port in reads_of(each)} - own
+        values = self.matching.values
+        return ReferenceRegion(
+            tuple(ops),
+            {p: self.reference.value(p) for p in reads if not p.op.is_constant},
+            {port: values[port] for port in op.outputs if port in values},
+        )
 
     def _own_value(self, port: OutputPort) -> Any:
         """A value of the run of `b`, computed again where it was released."""

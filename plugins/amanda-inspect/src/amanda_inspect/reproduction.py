@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import amanda
 from amanda.backend import extract_graph
 from amanda.graph import Graph, OutputPort
 from amanda_inspect.bisection import OpError
-from amanda_inspect.windows import Backend, with_constants
+from amanda_inspect.windows import Backend, value_or_constant, with_constants
 
-__all__ = ["save_reproduction", "write_script"]
+__all__ = ["Reproduction", "save_reproduction", "write_script"]
 
 HEAD: Final = '''\
 """{title}"""
@@ -57,51 +57,63 @@ def write_script(
     (folder / "reproduce.py").write_text(head + body, encoding="utf-8")
 
 
-def save_reproduction(error: OpError, folder: Path, backend: Backend) -> list[str]:
+class Reproduction(NamedTuple):
+    """An op alone, with those before it that have no counterparts."""
+
+    graph: Graph
+    reads: dict[str, OutputPort]
+    """The values of the model that its inputs are."""
+    inputs: dict[str, Any]
+    found: dict[str, Any]
+    """Its outputs."""
+    wanted: dict[str, Any]
+    """Those of the reference."""
+
+    @classmethod
+    def of(cls, error: OpError) -> Reproduction:
+        """The reproduction of an error, with the weights of the model."""
+        values = error.values
+        if values is None or values.op.graph is None:
+            raise ValueError("the op makes no error, or was removed")
+        ops = with_constants([*values.unmatched, values.op])
+        outputs = list(values.made)
+        graph, reads = extract_graph(values.op.graph, ops, outputs)
+        names = []
+        for i, port in enumerate(graph.parameters):
+            port.name = _key(port.name, f"input {i}")
+            names.append(port.name)
+        for i, result in enumerate(graph.outputs):
+            result.name = f"output {i}"
+        found, wanted = (
+            {f"output {i}": array for i, array in enumerate(arrays)}
+            for arrays in (values.made.values(), (values.wanted[p] for p in outputs))
+        )
+        ports = dict(zip(names, reads, strict=True))
+        inputs = {
+            name: value_or_constant(port, values.inputs) for name, port in ports.items()
+        }
+        return cls(graph, ports, inputs, found, wanted)
+
+
+def save_reproduction(
+    reproduction: Reproduction, folder: Path, backend: Backend, title: str
+) -> list[str]:
     """Write an op, what it reads, its outputs, those of the reference, and a script.
 
     Returns the names of the files.
     """
     import numpy as np
 
-    if error.values is None:
-        raise ValueError("the op makes no error")
     folder.mkdir(parents=True, exist_ok=True)
-    values = error.values
-    outputs = list(values.made)
-    graph, inputs = _op_graph(error, outputs)
-    amanda.save(graph, folder / "op.amanda")
-    names = [_key(port.name, f"output {i}") for i, port in enumerate(graph.outputs)]
-    arrays: dict[str, dict[str, Any]] = {
-        "inputs": inputs,
-        "found": dict(zip(names, (values.made[p] for p in outputs), strict=True)),
-        "wanted": dict(zip(names, (values.wanted[p] for p in outputs), strict=True)),
-    }
-    for name, each in arrays.items():
-        np.savez(folder / f"{name}.npz", **each)
+    amanda.save(reproduction.graph, folder / "op.amanda")
+    arrays = ("inputs", "found", "wanted")
+    for name in arrays:
+        np.savez(folder / f"{name}.npz", **getattr(reproduction, name))
     body = OP_ALONE.format(backend=backend.name, options=dict(backend.options))
-    write_script(folder, str(error), "op.amanda", body)
+    write_script(folder, title, "op.amanda", body)
     return ["op.amanda", *(f"{name}.npz" for name in arrays), "reproduce.py"]
-
-
-def _op_graph(
-    error: OpError, outputs: list[OutputPort]
-) -> tuple[Graph, dict[str, Any]]:
-    """The op, with those before it that have no counterparts, and what it reads."""
-    values = error.values
-    if values is None or values.op.graph is None:
-        raise ValueError("the op makes no error, or was removed")
-    ops = with_constants([*values.unmatched, values.op])
-    graph, reads = extract_graph(values.op.graph, ops, outputs)
-    inputs = {}
-    for i, (port, read) in enumerate(zip(graph.parameters, reads, strict=True)):
-        port.name = _key(port.name, f"input {i}")
-        inputs[port.name] = values.inputs[read]
-    for i, result in enumerate(graph.outputs):
-        result.name = f"output {i}"
-    return graph, inputs
 
 
 def _key(name: str | None, default: str) -> str:
     """A name that is one of a file, too."""
-    return default if name is None or "/" in name or "\\\\" in name else name
+    return default if name is None or "/" in name or "\\" in name else name

@@ -25,6 +25,7 @@ __all__ = [
     "reads_of",
     "run_ops",
     "run_part",
+    "value_or_constant",
     "windows_of",
     "with_constants",
 ]
@@ -151,6 +152,11 @@ def reads_of(op: Op) -> Iterator[OutputPort]:
 def constant_array(port: OutputPort) -> Any:
     """The array of a constant."""
     return port.op.attrs["value"].numpy()
+
+
+def value_or_constant(port: OutputPort, values: Mapping[OutputPort, Any]) -> Any:
+    """A value that is known; a body reads constants of the graph around it, too."""
+    return constant_array(port) if port.op.is_constant else values[port]
 
 
 def array_bytes(value: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -22,9 +22,10 @@ from amanda.cli import (
 from amanda.comparison import Difference
 from amanda.errors import NumericMismatchError, UsageError
 from amanda.graph import OutputPort
+from amanda_inspect.anonymous import Anonymous, anonymize
 from amanda_inspect.bisection import MAX_MEMORY, Bisection, OpError, bisect
 from amanda_inspect.matching import describe_differences
-from amanda_inspect.reproduction import save_reproduction
+from amanda_inspect.reproduction import Reproduction, save_reproduction
 from amanda_inspect.windows import Backend
 
 __all__ = ["command"]
@@ -59,6 +60,12 @@ __all__ = ["command"]
     type=click.Path(path_type=Path, file_okay=False),
     help="A folder for the op alone, what it reads, both outputs and a script.",
 )
+@click.option(
+    "--anonymous-weights",
+    "is_anonymous",
+    is_flag=True,
+    help="Save random weights in place of those of the models, if the error shows.",
+)
 @click.option("--format", "form", help="The format of the files; default: detected.")
 @load_option
 @feed_options
@@ -69,6 +76,7 @@ def command(
     options: tuple[str, ...],
     max_memory: int,
     save: Path | None,
+    is_anonymous: bool,
     form: str | None,
     **given: Any,
 ) -> Answer:
@@ -93,6 +101,12 @@ def command(
             expected="--backend twice",
             got=", ".join(backends),
         )
+    if is_anonymous and save is None:
+        raise UsageError(
+            "random weights are those of a reproduction",
+            expected="--anonymous-weights with --save FOLDER",
+            got="no --save",
+        )
     graphs = [open_model(file, form)[0] for file in files]
     feeds = read_feeds(graphs[0], **given)
     told = parse_backend_options(options)
@@ -108,13 +122,51 @@ def command(
             other_options=told,
             max_memory=max_memory << 20,
         )
-    saved: list[str] = []
+    bundle = None
     if save is not None and found.first is not None:
-        other = Backend(second or first, told)
-        saved = save_reproduction(found.first, save, other)
-    text = [*_lines(found, files[-1]), *(f"saved {save}/{name}" for name in saved)]
+        sides = Backend(first, {}), Backend(second or first, told)
+        bundle = _save(found.first, save, sides, is_anonymous)
+    text = [*_lines(found, files[-1]), *(_bundle_lines(bundle) if bundle else ())]
     code = NumericMismatchError.exit_code if found.first else 0
-    return Answer(_data(found, saved), text, exit_code=code)
+    return Answer(_data(found, bundle), text, exit_code=code)
+
+
+class _Bundle(NamedTuple):
+    """What was saved of an error."""
+
+    folder: Path
+    files: list[str]
+    anonymous: Anonymous | None = None
+
+
+def _save(
+    error: OpError, folder: Path, sides: tuple[Backend, Backend], is_anonymous: bool
+) -> _Bundle:
+    if not is_anonymous:
+        made = Reproduction.of(error)
+        return _Bundle(folder, save_reproduction(made, folder, sides[1], str(error)))
+    with show_progress("drawing random weights"):
+        found = anonymize(error, sides)
+    files = []
+    if found.reproduction is not None:
+        title = f"{error.op.label}, with random weights"
+        files = save_reproduction(found.reproduction, folder, sides[1], title)
+    return _Bundle(folder, files, found)
+
+
+def _bundle_lines(bundle: _Bundle) -> Iterator[str]:
+    found = bundle.anonymous
+    if found is not None and found.reproduction is None:
+        yield (
+            f"\nnothing is saved: the error does not show with random weights, which "
+            f"were drawn {found.draws} times; without --anonymous-weights, --save "
+            "writes those of the model"
+        )
+    elif found is not None:
+        yield f"\nrandom weights, with which the error shows (size {found.size:.3g}):"
+        yield from (f"  {place}" for place in found.replaced)
+        yield from (f"  kept: {place}" for place in found.kept)
+    yield from (f"saved {bundle.folder}/{name}" for name in bundle.files)
 
 
 def _lines(found: Bisection, file: str) -> Iterator[str | Table]:
@@ -201,14 +253,27 @@ def _sizes(error: OpError) -> tuple[str, str]:
     )
 
 
-def _data(found: Bisection, saved: list[str]) -> dict[str, object]:
+def _data(found: Bisection, bundle: _Bundle | None) -> dict[str, object]:
     return {
         "first": None if found.first is None else _error_data(found.first),
         "errors": [_error_data(each) for each in found.errors if each.is_made],
         "results": {str(key): _difference_data(d) for key, d in found.results.items()},
         "unmatched": [op.label for op in found.unmatched],
         "unmatched_of_reference": [op.label for op in found.unmatched_of_reference],
-        "saved": saved,
+        "saved": [] if bundle is None else bundle.files,
+        "anonymous": _anonymous_data(bundle and bundle.anonymous),
+    }
+
+
+def _anonymous_data(found: Anonymous | None) -> dict[str, object] | None:
+    if found is None:
+        return None
+    return {
+        "shows": found.reproduction is not None,
+        "draws": found.draws,
+        "size": found.size,
+        "replaced": found.replaced,
+        "kept": found.kept,
     }
 
 
