@@ -56,7 +56,7 @@ def only_result(graph: Graph, x: Any, backend: str = "numpy") -> Any:
 
 @pytest.mark.parametrize("scope", ["layer", "global"])
 def test_half_of_the_weights_are_zero(scope: str) -> None:
-    instrumented = amanda.apply(digits(), Prune(scope_of_ratio=scope))
+    instrumented = amanda.apply(digits(), Prune(ratio_of=scope))
     assert instrumented.report.summary["share of zeros"] == pytest.approx(0.5, abs=0.01)
 
 
@@ -146,6 +146,41 @@ def test_removed_channels_equal_masked_ones(backend: str, tmp_path: Path) -> Non
     amanda.save(amanda.convert(pruned.graph, "onnx@18"), path)
     again = only_result(amanda.load(path), x, "onnxruntime")
     np.testing.assert_allclose(again, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_channels_of_all_groups_are_compared() -> None:
+    """A global ratio takes more from some groups; multiples are kept; names choose."""
+    graph = block_network()
+    tool = Prune(kind="channels", ratio=0.5, ratio_of="global")
+    left = amanda.apply(graph, tool).report["channels"]
+    counts = {tuple(map(int, each.split(" of "))) for each in left.values()}
+    assert all(1 <= kept <= size for kept, size in counts)
+    assert len({kept / size for kept, size in counts}) > 1
+    tool = Prune(kind="channels", ratio=0.3, multiple=4)
+    left = amanda.apply(graph, tool).report["channels"]
+    assert set(left.values()) == {"8 of 8", "12 of 12", "8 of 10", "12 of 16"}
+    tool = Prune(kind="channels", types="matmul")
+    assert amanda.apply(graph, tool).report.summary["groups of channels"] == 1
+
+
+def test_what_matters_least_to_a_loss_goes() -> None:
+    """The channel that goes is the one without which the loss changes least."""
+    weight = np.array([[3, 0.1], [2, 0.2]], "float32")
+    graph = Graph("amanda/std/1")
+    x = Value(graph.parameter("float32[n, 2]", "x"))
+    with tracing(graph):
+        inner = ops.matmul(x, Value(graph.constant(weight, "w").output))
+        outer = np.array([[0.01], [5]], "float32")
+        graph.result(ops.matmul(inner, Value(graph.constant(outer, "v").output)), "y")
+    data = [[np.ones((1, 2), "float32")]]
+    for criterion, kept in (("magnitude", [[3], [2]]), ("gradient", [[0.1], [0.2]])):
+        tool = Prune(kind="channels", criterion=criterion)
+        pruned = amanda.apply(graph, tool, data=data).graph
+        np.testing.assert_array_equal(
+            pruned.ops["w"].attrs["value"].numpy(), np.array(kept, "float32")
+        )
+    with pytest.raises(UsageError, match="needs example inputs"):
+        amanda.apply(graph, Prune(kind="channels", criterion="gradient"))
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
@@ -275,6 +310,9 @@ def test_adapters_are_trained_alone_and_merged() -> None:
         (Prune, {"kind": "rows"}),
         (Prune, {"ratio": 1.0}),
         (Prune, {"n": 5}),
+        (Prune, {"ratio_of": "model"}),
+        (Prune, {"criterion": "hessian"}),
+        (Prune, {"multiple": 0}),
         (Inject, {"fault": "melt"}),
         (Inject, {"bit": 32}),
         (LowRankAdapters, {"rank": 0}),
