@@ -296,7 +296,7 @@ class _Finder:
         first, *others = present
         return all(join(first, other) for other in others) and self._set(op, first)
 
-    def _split(self, op: Op) -> bool:
+    def _pieces(self, op: Op) -> bool:
         x = self._channels(op)
         rank = _rank(op.inputs[0])
         if x is None or rank is None:
@@ -362,7 +362,7 @@ class _Finder:
             return False
         runs = [
             Run(group, count * change.inner // change.split)
-            for group, count in (x.runs if change.split == 1 else x.spread())
+            for group, count in (x.runs if change.split == 1 else x.current_runs())
         ]
         made = Channels(change.axis, tuple(runs) * change.outer)
         if op.type == "reshape":
@@ -403,7 +403,7 @@ _RULES: Final[Mapping[str, Callable[[_Finder, Op], bool]]] = {
     "batch_norm": _Finder._norm,
     "instance_norm": _Finder._norm,
     "concat": _Finder._concat,
-    "split": _Finder._split,
+    "split": _Finder._pieces,
     "softmax": _Finder._softmax,
     "log_softmax": _Finder._softmax,
     "transpose": _Finder._transpose,

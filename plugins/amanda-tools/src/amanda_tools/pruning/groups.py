@@ -63,14 +63,14 @@ class Group:
             at = at._parent
         return at
 
-    def spread(self, elements: int) -> list[Run]:
+    def runs_within(self, elements: int) -> list[Run]:
         """The groups that this one consists of now, with their shares of an axis."""
         root = self.root
         if not root._parts:
             return [Run(root, elements)]
         found = []
         for part, size in zip(root._parts, root._part_sizes, strict=True):
-            found += part.spread(elements * size // root.size)
+            found += part.runs_within(elements * size // root.size)
         return found
 
     def with_parts(self) -> Iterator[Group]:
@@ -84,7 +84,7 @@ class Group:
         self.size = gcd(self.size, other.size)
         other._parent = self
 
-    def split(self, size: int) -> None:
+    def divide(self, size: int) -> None:
         """Let the first channels of a root be a group, and the others another one."""
         self._parts = [Group(size), Group(self.size - size)]
         self._part_sizes = [size, self.size - size]
@@ -105,9 +105,11 @@ class Channels(NamedTuple):
     axis: int
     runs: tuple[Run, ...]
 
-    def spread(self) -> list[Run]:
+    def current_runs(self) -> list[Run]:
         """The runs of groups as they are now: joined and split."""
-        return [part for run in self.runs for part in run.group.spread(run.elements)]
+        return [
+            part for run in self.runs for part in run.group.runs_within(run.elements)
+        ]
 
     @property
     def elements(self) -> int:
@@ -143,10 +145,10 @@ def parts_by_group(groups: Iterable[Group]) -> Iterator[tuple[Group, list[Part]]
     fixed: set[Group] = set()
     for group in [part for each in groups for part in each.with_parts()]:
         if group.is_fixed:
-            fixed.update(run.group for run in group.spread(0))
+            fixed.update(run.group for run in group.runs_within(0))
         for place in group.places:
             offset = place.offset
-            for share, elements in group.spread(place.elements):
+            for share, elements in group.runs_within(place.elements):
                 found.setdefault(share, []).append(Part(place, offset, elements))
                 offset += elements
     for group, parts in found.items():
@@ -159,10 +161,10 @@ def join(one: Channels, other: Channels) -> bool:
     if one.axis != other.axis or one.elements != other.elements:
         return False
     while True:
-        pairs, difference = _align(one.spread(), other.spread())
+        pairs, difference = _align(one.current_runs(), other.current_runs())
         if difference is None:
             break
-        if not _split(*difference):
+        if not _divide(*difference):
             return False
     for first, second in pairs:
         if first.group.root is not second.group.root:
@@ -184,12 +186,12 @@ def _align(
     return pairs, None
 
 
-def _split(run: Run, elements: int) -> bool:
+def _divide(run: Run, elements: int) -> bool:
     """Split a group after some elements of its run, if a channel begins there."""
     size, rest = divmod(elements * run.group.size, run.elements)
     if rest or not 0 < size < run.group.size:
         return False
-    run.group.split(size)
+    run.group.divide(size)
     return True
 
 
@@ -209,11 +211,11 @@ def cut_runs(channels: Channels, sizes: Iterable[int]) -> list[tuple[Run, ...]] 
 def _runs_between(channels: Channels, start: int, stop: int) -> tuple[Run, ...] | None:
     at = 0
     found = []
-    for run in channels.spread():
+    for run in channels.current_runs():
         end = at + run.elements
         for edge in (start, stop):
             if at < edge < end:
-                is_split = _split(run, edge - at)
+                is_split = _divide(run, edge - at)
                 return _runs_between(channels, start, stop) if is_split else None
         if start <= at and end <= stop:
             found.append(run)
@@ -223,7 +225,7 @@ def _runs_between(channels: Channels, start: int, stop: int) -> tuple[Run, ...] 
 
 def coarsen(channels: Channels, elements: int) -> bool:
     """Let channels be multiples of some elements; False where a run is not."""
-    runs = channels.spread()
+    runs = channels.current_runs()
     if any(run.elements % elements for run in runs):
         return False
     for group, count in runs:
