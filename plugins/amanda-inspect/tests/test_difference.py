@@ -11,7 +11,7 @@ import pytest
 
 import amanda
 from amanda.cli import run_command_line
-from amanda_inspect import diff
+from amanda_inspect import diff, view
 from amanda_std import ops
 
 
@@ -98,6 +98,63 @@ def test_bodies() -> None:
     assert "0.75, not 0.5" in str(changed)
 
 
+def captured(step: float, outer: float = 1.0) -> amanda.Graph:
+    """A conditional whose branches read a value and a constant around them."""
+    graph = amanda.Graph("amanda/onnx/18")
+    x, flag = graph.parameter("float32[3]", "x"), graph.parameter("bool[]", "flag")
+    y = graph.add("Mul", [x, graph.constant(np.float32(outer)).output]).output
+    number = graph.constant(np.float32(step)).output
+    bodies = {}
+    for key, kind in (("then_branch", "Add"), ("else_branch", "Sub")):
+        body = amanda.Graph("amanda/onnx/18", outer=graph)
+        body.result(body.add(kind, [body.add("Exp", [y]).output, number]).output)
+        bodies[key] = body
+    graph.result(graph.add("If", [flag], bodies=bodies).output, "z")
+    return graph
+
+
+def test_what_bodies_capture_corresponds() -> None:
+    assert diff(captured(1), captured(1)).is_empty
+    assert [str(each) for each in diff(captured(1), captured(1, 2)).weights] == [
+        "weight Mul #1 input 1: 1 of 1 elements differ, at [] 2, not 1; "
+        "max abs 1, max rel 1, SNR 0 dB"
+    ]
+    (changed,) = diff(captured(1), captured(2)).changed
+    assert sorted(changed.bodies) == ["else_branch", "then_branch"]
+    assert all(len(body.weights) == 1 for body in changed.bodies.values())
+
+
+def test_places_of_bodies_and_functions() -> None:
+    graphs = []
+    for axis in (0, 1):
+        inner = amanda.Graph("amanda/onnx/18", name="inner")
+        x = inner.parameter("float32[2, 3]", "x")
+        inner.result(inner.add("Softmax", [x], {"axis": axis}, name="soft").output)
+        graph = captured(1 + axis)
+        graph.add_function("inner", inner)
+        graphs.append(graph)
+    found = diff(*graphs)
+    assert [place for place, _ in found.walk()] == [
+        "",
+        "If #3 / else_branch",
+        "If #3 / then_branch",
+        "function inner",
+    ]
+    assert found.head_lines == [
+        "function inner: Softmax 'soft': attribute axis: 1, not 0"
+    ]
+    tables = {
+        t["title"]: t for t in view(graphs[1], difference=found).data["differences"]
+    }
+    node, *cells = tables["Changed ops"]["rows"][-1]
+    assert node is not None
+    assert cells == ["Softmax 'soft'", "function inner", "attribute axis", "1", "0"]
+    assert [row[2] for row in tables["Weights"]["rows"]] == [
+        "If #3 / else_branch",
+        "If #3 / then_branch",
+    ]
+
+
 def test_many_ops_are_counted_by_scope() -> None:
     a, b = network(), network()
     y = b.results[0]
@@ -120,3 +177,8 @@ def test_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["diff", *files, "--json"]) == 1
     (weight,) = json.loads(capsys.readouterr().out)["weights"]
     assert (weight["unequal"], weight["max_abs"]) == (1, 2.0)
+    squares = float(np.square(np.arange(16)).sum())
+    assert weight["norms"] == pytest.approx(
+        [(squares + 9) ** 0.5, (squares + 1) ** 0.5]
+    )
+    assert len({*weight["hashes"]}) == 2

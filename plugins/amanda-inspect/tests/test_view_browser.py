@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import amanda
+from amanda.cli import run_command_line
 from amanda.graph import Graph
 from amanda_inspect import Overlay, view
 from amanda_inspect.viewer import GraphPage
@@ -51,8 +54,10 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 class Browser:
     """A page that is open; `close` fails for what the console or the network has."""
 
-    def __init__(self, driver: Any, page: GraphPage, path: Path) -> None:
-        page.save(path)
+    def __init__(self, driver: Any, page: GraphPage | None, path: Path) -> None:
+        """Open a page, which is in the file already if none is given."""
+        if page is not None:
+            page.save(path)
         self.driver, self.url = driver, path.as_uri()
         driver.get_log("performance")
         driver.get(path.as_uri())
@@ -232,6 +237,97 @@ def test_bodies_and_functions(driver: Any, tmp_path: Path) -> None:
     captured = browser.js("return page.model.usersOf(page.model.children(0)[1]).length")
     assert captured == 2
     keep_picture(browser, "bodies")
+    browser.check()
+
+
+def classifier(*, is_new: bool) -> Graph:
+    """A network with a conditional; the new one differs in each way that there is."""
+    graph = Graph("amanda/onnx/18", name="classifier")
+    x = graph.parameter("float32[2, 4]" if is_new else "float32[n, 4]", "x")
+    flag = graph.parameter("bool[]", "flag")
+    weight = np.arange(16, dtype="float32").reshape(4, 4)
+    weight[1, 2] += 3 if is_new else 0
+    matrix = graph.constant(weight, "matrix")
+    product = graph.add("MatMul", [x, matrix.output], name="head/product").output
+    if is_new:
+        product = graph.add("Relu", [product], name="head/relu").output
+    else:
+        product = graph.add("Tanh", [product], name="head/tanh").output
+    soft = graph.add("Softmax", [product], {"axis": int(is_new)}, name="head/soft")
+    soft.output.type = amanda.parse_type("float32[2, 4]" if is_new else "float32[n, 4]")
+    bodies = {}
+    for key in ("then_branch", "else_branch"):
+        body = Graph("amanda/onnx/18", outer=graph)
+        alpha = {"alpha": 0.5 if is_new and key == "else_branch" else 0.25}
+        inner = body.add("LeakyRelu", [soft.output], alpha, name=f"{key}/leaky")
+        body.result(inner.output, "y")
+        bodies[key] = body
+    graph.result(graph.add("If", [flag], name="choice", bodies=bodies).output, "y")
+    return graph
+
+
+def test_differences(driver: Any, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("old.amanda", "new.amanda")]
+    for file, is_new in zip(files, (False, True), strict=True):
+        amanda.save(classifier(is_new=is_new), file)
+    path = tmp_path / "page.html"
+    given = ["diff", *map(str, files), "--html", str(path)]
+    assert run_command_line(given) == 1
+    browser = Browser(driver, None, path)
+    assert browser.driver.title == "new.amanda against old.amanda"
+    assert browser.js(
+        "return [...document.querySelectorAll('#differences summary')]"
+        ".map((e) => e.textContent)"
+    ) == [
+        "Inputs, outputs and functions (1)", "Changed ops (3)", "Weights (1)",
+        "Removed ops (1)", "Added ops (1)",
+    ]  # fmt: skip
+    rows = browser.js(
+        "return [...document.querySelectorAll('#differences tbody tr')]"
+        ".map((row) => [...row.cells].map((cell) => cell.textContent))"
+    )
+    assert rows[0] == ["input x: float32[2, 4], not float32[n, 4]"]
+    assert ["Softmax 'head/soft'", "", "attribute axis", "1", "0"] in rows
+    types = ["output 0", "float32[2, 4]", "float32[n, 4]"]
+    assert ["Softmax 'head/soft'", "", *types] in rows
+    inner = ["LeakyRelu 'else_branch/leaky'", "If 'choice' / else_branch"]
+    assert [*inner, "attribute alpha", "0.5", "0.25"] in rows
+    (weight,) = [row for row in rows if row[0] == "matrix"]
+    assert weight[1:4] == ["float32[4, 4]", "1 of 16", "3"]
+    assert weight[-2] != weight[-1]
+    keep_picture(browser, "differences")
+
+    (link,) = [
+        each for each in driver.find_elements("css selector", "#differences .link")
+        if each.text == inner[0]
+    ]  # fmt: skip
+    browser.click(link)
+    assert browser.heading() == "LeakyRelu"
+    assert "changed" in driver.find_element("id", "panel").text
+    assert "selected" in browser.node("LeakyRelu else_branch/leaky").get_attribute(
+        "class"
+    )
+    keep_picture(browser, "difference-selected")
+
+    field = driver.find_element("css selector", "#differences input")
+    field.send_keys("alpha leaky")
+    shown = [e for e in driver.find_elements("css selector", "#differences tbody tr")
+             if e.is_displayed()]  # fmt: skip
+    assert [row.text.split()[0] for row in shown] == ["LeakyRelu"]
+    pane = driver.find_element("id", "differences")
+    driver.find_element("id", "differences-button").click()
+    assert not pane.is_displayed()
+    browser.press("d")
+    assert pane.is_displayed()
+    browser.check()
+
+
+def test_equal_graphs(driver: Any, tmp_path: Path) -> None:
+    file, path = tmp_path / "model.amanda", tmp_path / "page.html"
+    amanda.save(classifier(is_new=True), file)
+    assert run_command_line(["diff", str(file), str(file), "--html", str(path)]) == 0
+    browser = Browser(driver, None, path)
+    assert driver.find_element("id", "differences").text == "No differences"
     browser.check()
 
 

@@ -88,14 +88,16 @@ class Comparable(NamedTuple):
     unoptimized: tuple[Unoptimized, Unoptimized] | None = None
 
 
-def common_namespace(a: Graph, b: Graph) -> Comparable:
+def common_namespace(a: Graph, b: Graph, *, are_run: bool = True) -> Comparable:
     """Two graphs of one namespace: of the hub, where they have different ones.
 
     Then they are optimized for inference, where models of different exporters are more
-    alike. Graphs with bodies or with state are compared in the hub, too.
+    alike. Graphs with bodies or with state run in the hub, too, op by op; without
+    `are_run`, graphs of one namespace stay as they are.
     """
     is_same = a.namespace == b.namespace
-    if is_same and (a.namespace == HUB or not _has_bodies_or_state(a, b)):
+    is_simple = a.namespace == HUB or not are_run or not _has_bodies_or_state(a, b)
+    if is_same and is_simple:
         return Comparable(a, b)
     if a is b:  # on two backends
         graph = amanda.convert(a, HUB)

@@ -20,9 +20,10 @@ from typing import Any, Final
 
 from amanda.comparison import Difference, Tolerance, compare_values
 from amanda.graph import Graph, Op, OutputPort
-from amanda_inspect.matching import Matching, describe_attributes, match_graphs
+from amanda.tensors import Tensor
+from amanda_inspect.matching import Change, Matching, attribute_changes, match_graphs
 
-__all__ = ["ChangedOp", "ChangedWeight", "GraphDifference", "diff"]
+__all__ = ["ChangedOp", "ChangedWeight", "GraphDifference", "diff", "scope_of"]
 
 _EXACT: Final = Tolerance(0, 0)
 
@@ -35,7 +36,20 @@ class ChangedWeight:
     """Its name, or the op and input that read it."""
     op: Op
     """The constant, of the second graph."""
+    counterpart: Op
     difference: Difference
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """Its tensor, and that of the first graph."""
+        mine, theirs = (each.attrs["value"] for each in (self.op, self.counterpart))
+        return mine, theirs
+
+    @property
+    def norms(self) -> tuple[float | None, float | None]:
+        """The Euclidean norms of both, where they have numbers that are finite."""
+        mine, theirs = self.tensors
+        return _norm(mine), _norm(theirs)
 
     def __str__(self) -> str:
         return f"weight {self.place}: {self.difference}"
@@ -47,8 +61,20 @@ class ChangedOp:
 
     op: Op
     counterpart: Op
-    texts: tuple[str, ...]
-    """Its attributes, inputs, types and bodies that differ."""
+    changes: tuple[Change, ...]
+    """Its attributes, inputs and types that differ, and bodies that one of them has."""
+    bodies: dict[str, GraphDifference] = field(default_factory=dict)
+    """How its bodies differ, where they do."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What differs, in its bodies too."""
+        inner = (
+            f"body {key}: {line}"
+            for key, body in self.bodies.items()
+            for line in body.lines()
+        )
+        return (*map(str, self.changes), *inner)
 
     def __str__(self) -> str:
         return f"{self.op.label}: {'; '.join(self.texts)}"
@@ -60,7 +86,9 @@ class GraphDifference:
 
     graphs: tuple[Graph, Graph]
     head: list[str] = field(default_factory=list)
-    """Differences of namespaces, inputs, outputs and functions."""
+    """Differences of namespaces, inputs, outputs, and functions that one has."""
+    functions: dict[str, GraphDifference] = field(default_factory=dict)
+    """How functions of both differ, where they do."""
     changed: list[ChangedOp] = field(default_factory=list)
     weights: list[ChangedWeight] = field(default_factory=list)
     removed: list[Op] = field(default_factory=list)
@@ -70,19 +98,40 @@ class GraphDifference:
     @property
     def is_empty(self) -> bool:
         """Whether the graphs have the same structure, attributes and weights."""
-        return not (
-            self.head or self.changed or self.weights or self.removed or self.added
+        return not any(
+            (self.head, self.functions, self.changed, self.weights, self.removed,
+             self.added)
+        )  # fmt: skip
+
+    @property
+    def head_lines(self) -> list[str]:
+        """The differences of namespaces, inputs, outputs and functions."""
+        inner = (
+            f"function {name}: {line}"
+            for name, each in self.functions.items()
+            for line in each.lines()
         )
+        return [*self.head, *inner]
 
     def lines(self, limit: int | None = None) -> Iterator[str]:
         """The differences as text; ops that are added or removed by scope and type."""
-        yield from self.head
+        yield from self.head_lines
         for rows in (self.changed, self.weights):
             yield from map(str, rows[:limit])
             if limit is not None and len(rows) > limit:
                 yield f"... and {len(rows) - limit} more"
         for word, ops in (("removed", self.removed), ("added", self.added)):
             yield from _ops_by_scope(word, ops, limit)
+
+    def walk(self, place: str = "") -> Iterator[tuple[str, GraphDifference]]:
+        """This difference, and those of bodies and functions with their places."""
+        yield place, self
+        prefix = f"{place} / " if place else ""
+        for each in self.changed:
+            for key, body in each.bodies.items():
+                yield from body.walk(f"{prefix}{each.op.label} / {key}")
+        for name, function in self.functions.items():
+            yield from function.walk(f"{prefix}function {name}")
 
 
 def diff(a: Graph, b: Graph) -> GraphDifference:
@@ -92,6 +141,10 @@ def diff(a: Graph, b: Graph) -> GraphDifference:
     """
     matching = match_graphs(a, b)
     found = GraphDifference((a, b), list(_head(a, b)))
+    for name in sorted(a.functions.keys() & b.functions.keys()):
+        inner = diff(a.functions[name], b.functions[name])
+        if not inner.is_empty:
+            found.functions[name] = inner
     _compare_matched(matching, found)
     found.removed += matching.unmatched_reference_ops()
     found.added += matching.unmatched_ops()
@@ -120,9 +173,6 @@ def _head(a: Graph, b: Graph) -> Iterator[str]:
         yield f"function {name} removed"
     for name in sorted(b.functions.keys() - a.functions.keys()):
         yield f"function {name} added"
-    for name in sorted(a.functions.keys() & b.functions.keys()):
-        inner = diff(a.functions[name], b.functions[name])
-        yield from (f"function {name}: {line}" for line in inner.lines())
 
 
 def _key(port: OutputPort) -> str:
@@ -142,15 +192,20 @@ def _compare_matched(matching: Matching, found: GraphDifference) -> None:
     for op, other in matching.ops.items():
         if op is other or op.is_constant:
             continue
-        texts = [
-            *describe_attributes(op, other),
+        changes = [
+            *attribute_changes(op, other),
             *_input_differences(matching, op, other),
+            *_type_differences(op, other),
         ]
-        texts += _type_differences(op, other)
+        bodies = {}
         for key in sorted({*op.bodies, *other.bodies}):
-            texts += _body_differences(op, other, key)
-        if texts:
-            found.changed.append(ChangedOp(op, other, tuple(texts)))
+            body = _body_difference(matching, op, other, key)
+            if isinstance(body, Change):
+                changes.append(body)
+            elif not body.is_empty:
+                bodies[key] = body
+        if changes or bodies:
+            found.changed.append(ChangedOp(op, other, tuple(changes), bodies))
         for i, (mine, theirs) in enumerate(zip(op.inputs, other.inputs, strict=False)):
             if mine is None or theirs is None or mine.op in seen:
                 continue
@@ -159,18 +214,18 @@ def _compare_matched(matching: Matching, found: GraphDifference) -> None:
                 found.weights += _weight_differences(op, i, mine, theirs)
 
 
-def _input_differences(matching: Matching, op: Op, other: Op) -> Iterator[str]:
+def _input_differences(matching: Matching, op: Op, other: Op) -> Iterator[Change]:
     """Inputs that are other values than those of the counterpart."""
     if len(op.inputs) != len(other.inputs):
-        yield f"{len(op.inputs)} inputs, not {len(other.inputs)}"
+        yield Change(f"{len(op.inputs)} inputs, not {len(other.inputs)}")
     for i, (mine, theirs) in enumerate(zip(op.inputs, other.inputs, strict=False)):
         if mine is None or theirs is None:
-            if mine is not theirs:
-                yield f"input {i}: {_value_text(mine)}, not {_value_text(theirs)}"
-        elif mine.op.is_constant and theirs.op.is_constant:
-            continue
-        elif matching.values.get(mine) is not theirs:
-            yield f"input {i}: {_value_text(mine)}, not {_value_text(theirs)}"
+            is_same = mine is theirs
+        else:
+            both = mine.op.is_constant and theirs.op.is_constant
+            is_same = both or matching.values.get(mine) is theirs
+        if not is_same:
+            yield Change(f"input {i}", _value_text(mine), _value_text(theirs))
 
 
 def _value_text(value: OutputPort | None) -> str:
@@ -179,26 +234,29 @@ def _value_text(value: OutputPort | None) -> str:
     return value.name or value.op.label
 
 
-def _type_differences(op: Op, other: Op) -> Iterator[str]:
+def _type_differences(op: Op, other: Op) -> Iterator[Change]:
     for mine, theirs in zip(op.outputs, other.outputs, strict=False):
         if mine.type is not None and theirs.type is not None:
             texts = str(mine.type), str(theirs.type)
             if texts[0] != texts[1]:
-                yield f"output {mine.index}: {texts[0]}, not {texts[1]}"
+                yield Change(f"output {mine.index}", *texts)
 
 
-def _body_differences(op: Op, other: Op, key: str) -> list[str]:
+def _body_difference(
+    outer: Matching, op: Op, other: Op, key: str
+) -> GraphDifference | Change:
     mine, theirs = op.bodies.get(key), other.bodies.get(key)
     if mine is None or theirs is None:
-        return [f"body {key} {'removed' if mine is None else 'added'}"]
+        return Change(f"body {key} {'removed' if mine is None else 'added'}")
     inputs: dict[OutputPort, OutputPort] = {}
     inputs.update(zip(mine.parameters, theirs.parameters, strict=False))
+    inputs |= {v: outer.values[v] for v in mine.captures if v in outer.values}
     matching = match_graphs(theirs, mine, inputs)
     found = GraphDifference((theirs, mine))
     _compare_matched(matching, found)
     found.removed += matching.unmatched_reference_ops()
     found.added += matching.unmatched_ops()
-    return [f"body {key}: {line}" for line in found.lines()]
+    return found
 
 
 def _weight_differences(
@@ -213,7 +271,18 @@ def _weight_differences(
     difference = compare_values(own.numpy(), other.numpy(), _EXACT)
     if not difference.equal:
         place = mine.op.name or f"{op.label} input {i}"
-        yield ChangedWeight(place, mine.op, difference)
+        yield ChangedWeight(place, mine.op, theirs.op, difference)
+
+
+def _norm(tensor: Tensor) -> float | None:
+    import numpy as np
+
+    if tensor.dtype.kind not in ("float", "int", "uint", "complex"):
+        return None
+    array = tensor.numpy()
+    wide = array.astype("complex128" if array.dtype.kind == "c" else "float64")
+    norm = float(np.linalg.norm(wide))
+    return norm if np.isfinite(norm) else None
 
 
 def _ops_by_scope(word: str, ops: Sequence[Op], limit: int | None) -> Iterator[str]:
@@ -221,13 +290,13 @@ def _ops_by_scope(word: str, ops: Sequence[Op], limit: int | None) -> Iterator[s
     if limit is None or len(ops) <= limit:
         yield from (f"{word} {op.label}" for op in ops)
         return
-    counts = Counter((_scope(op), op.type or "graph") for op in ops)
+    counts = Counter((scope_of(op), op.type or "graph") for op in ops)
     for (scope, kind), count in counts.most_common(limit):
         yield f"{word} {count} {kind}{f' in {scope}' if scope else ''}"
     if len(counts) > limit:
         yield f"... and {len(counts) - limit} more"
 
 
-def _scope(op: Op) -> str:
+def scope_of(op: Op) -> str:
     """The scopes in the name of an op."""
     return (op.name or "").rpartition("/")[0].strip("/")

@@ -14,18 +14,36 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from amanda.comparison import match_ports
 from amanda.graph import Graph, Op, OutputPort, is_note, is_record
 from amanda.tensors import Tensor
 from amanda.types import TensorType, Type, accepts
 
-__all__ = ["Matching", "describe_attributes", "describe_differences", "match_graphs"]
+__all__ = [
+    "Change",
+    "Matching",
+    "attribute_changes",
+    "describe_differences",
+    "match_graphs",
+]
 
 _CONSTANT: Final = "constant"
 _SAMPLE: Final = 64
 """Elements by which constants are compared."""
+
+
+class Change(NamedTuple):
+    """What an op has, where its counterpart has something else."""
+
+    what: str
+    new: str = ""
+    old: str = ""
+    """Both are empty where `what` says it all."""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.new}, not {self.old}" if self.new else self.what
 
 
 class Matching:
@@ -67,6 +85,12 @@ class Matching:
     def is_free(self, other: Op) -> bool:
         """Whether an op of the reference has no counterpart yet."""
         return other not in self._used
+
+    def is_inside(self, op: Op, other: Op) -> bool:
+        """Whether two ops are ops of the graphs that compute something: no constants,
+        and none around a body, which reads their values."""
+        is_constant = op.is_constant or other.is_constant
+        return not is_constant and op.graph is self.b and other.graph is self.a
 
     def unmatched_ops(self) -> list[Op]:
         """Ops of `b` without a counterpart, in order; constants are left out."""
@@ -270,7 +294,7 @@ def describe_differences(op: Op, other: Op) -> list[str]:
     >>> describe_differences(*softmax)
     ['attribute axis: 0, not 1']
     """
-    found = describe_attributes(op, other)
+    found = [str(each) for each in attribute_changes(op, other)]
     for i, (read, counterpart) in enumerate(zip(op.inputs, other.inputs, strict=False)):
         if read is None or counterpart is None:
             continue
@@ -280,13 +304,13 @@ def describe_differences(op: Op, other: Op) -> list[str]:
     return found
 
 
-def describe_attributes(op: Op, other: Op) -> list[str]:
+def attribute_changes(op: Op, other: Op) -> list[Change]:
     """Attributes of an op that its counterpart has not; notes are left out."""
     found = []
     for key in sorted({*op.attrs, *other.attrs}):
         mine, theirs = (each.attrs.get(key, "the default") for each in (op, other))
         if not is_note(key) and not is_record(key) and not _same(mine, theirs):
-            found.append(f"attribute {key}: {mine}, not {theirs}")
+            found.append(Change(f"attribute {key}", str(mine), str(theirs)))
     return found
 
 
@@ -314,9 +338,7 @@ def _match_backward(
     while waiting:
         mine, theirs = waiting.pop()
         op, other = mine.op, theirs.op
-        if isinstance(op, Graph) or isinstance(other, Graph):
-            continue
-        if op.is_constant or other.is_constant or mine in matching.values:
+        if not matching.is_inside(op, other) or mine in matching.values:
             continue
         if not _may_be_equal(mine.type, theirs.type):
             continue
@@ -332,10 +354,8 @@ def _match_values(
     for mine, theirs in (*results, *_read_pairs(list(matching.ops.items()))):
         op, other = mine.op, theirs.op
         is_open = op not in matching.ops and matching.is_free(other)
-        is_inner = not isinstance(op, Graph) and not isinstance(other, Graph)
-        if op.is_constant or other.is_constant or mine in matching.values:
-            continue
-        if is_inner and is_open:
+        is_inside = matching.is_inside(op, other)
+        if is_inside and is_open and mine not in matching.values:
             matching.add_values(mine, theirs)
     return len(matching.values) - before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from amanda.cli import Answer, load_option, open_model, show_progress, verb
 from amanda_inspect.common import common_namespace
 from amanda_inspect.difference import ChangedWeight, GraphDifference, diff
+from amanda_inspect.viewer import view
 
 __all__ = ["command"]
 
@@ -21,7 +23,15 @@ __all__ = ["command"]
 @click.option(
     "--all", "everything", is_flag=True, help="List everything, not the first 20."
 )
-def command(first: str, second: str, *, form: str | None, everything: bool) -> Answer:
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write a page: the differences beside the graph of SECOND.",
+)
+def command(
+    first: str, second: str, *, form: str | None, everything: bool, page: Path | None
+) -> Answer:
     """How the model SECOND differs from FIRST.
 
     Ops correspond by what they read, not by their order or names. Models of different
@@ -30,19 +40,24 @@ def command(first: str, second: str, *, form: str | None, everything: bool) -> A
 
     Examples:
         amanda diff digits.onnx digits.onnx
+        amanda diff digits.onnx digits.onnx --html differences.html
     """
     graphs = [open_model(file, form)[0] for file in (first, second)]
     with show_progress(f"comparing {first} and {second}"):
-        both = common_namespace(*graphs)
+        both = common_namespace(*graphs, are_run=False)
         found = diff(both.a, both.b)
     lines = list(found.lines(None if everything else 20))
     text = lines or [f"{first} and {second} are the same graph"]
+    if page is not None:
+        title = f"{Path(second).name} against {Path(first).name}"
+        view(both.b, title=title, difference=found).save(page)
+        text.append(f"saved {page}")
     return Answer(_data(found), text, exit_code=int(not found.is_empty))
 
 
 def _data(found: GraphDifference) -> dict[str, Any]:
     return {
-        "head": found.head,
+        "head": found.head_lines,
         "changed": [
             {
                 "op": each.op.name,
@@ -68,4 +83,6 @@ def _weight_data(weight: ChangedWeight) -> dict[str, Any]:
         "max_abs": difference.max_abs,
         "max_rel": difference.max_rel,
         "snr": difference.snr,
+        "norms": list(weight.norms),
+        "hashes": [tensor.digest() for tensor in weight.tensors],
     }

@@ -186,7 +186,7 @@ def _open(file: str, form: str | None, to: str | None, against: str | None) -> _
     if against is not None:
         other, _ = open_model(against, None)
         with show_progress(f"comparing {against} and {file}"):
-            both = common_namespace(other, graph)
+            both = common_namespace(other, graph, are_run=False)
             shown.graph, shown.difference = both.b, diff(both.a, both.b)
     return shown
 

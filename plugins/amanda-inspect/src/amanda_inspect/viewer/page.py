@@ -28,6 +28,7 @@ from amanda.errors import UsageError
 from amanda.files import replace_file
 from amanda.graph import Graph, ScopeTable
 from amanda_inspect.difference import GraphDifference
+from amanda_inspect.viewer.differences import difference_tables
 from amanda_inspect.viewer.model_explorer import model_explorer_data
 from amanda_inspect.viewer.nodes import Kind, Node, build_tree
 from amanda_inspect.viewer.overlays import Overlay, place_overlay
@@ -44,6 +45,7 @@ SCRIPTS: Final = (
     "draw.js",
     "overlay.js",
     "panel.js",
+    "differences.js",
     "main.js",
 )
 LIBRARY: Final = "dagre.min.js"
@@ -141,11 +143,14 @@ def view(
         removed=removed,
     )
     name = title or graph.name or "graph"
-    notes = [] if difference is None else list(difference.lines(100))
+    differences = None
+    if difference is not None:
+        differences = difference_tables(difference, tables.places)
     data = {
         "schema": PAGE_SCHEMA,
-        "head": {"title": name, "facts": _facts(graph, tables.nodes), "notes": notes},
+        "head": {"title": name, "facts": _facts(graph, tables.nodes)},
         **tables.as_data(),
+        "differences": differences,
         "overlays": [place_overlay(each, graph, tables.places) for each in shown],
     }
     return GraphPage(name, data)

@@ -46,13 +46,14 @@ def _in_group(nodes: list[Node]) -> list[Node]:
 def difference_overlay(difference: GraphDifference) -> Overlay:
     """The ops that are added, removed and changed, as classes."""
     found = Overlay("difference", {}, is_number=False)
-    found.ops.update(dict.fromkeys(difference.added, "added"))
     found.ops.update(dict.fromkeys(difference.removed, "removed"))
-    for each in difference.changed:
-        found.ops[each.op] = "changed"
-        found.notes[each.op] = "; ".join(each.texts)
-    for weight in difference.weights:
-        for op in (weight.op, *weight.op.outputs[0].user_ops):
-            found.ops.setdefault(op, "changed")
-            found.notes.setdefault(op, str(weight))
+    for _, inner in difference.walk():
+        found.ops.update(dict.fromkeys(inner.added, "added"))
+        for each in inner.changed:
+            found.ops[each.op] = "changed"
+            found.notes[each.op] = "; ".join(each.texts)
+        for weight in inner.weights:
+            for op in (weight.op, *weight.op.outputs[0].user_ops):
+                found.ops.setdefault(op, "changed")
+                found.notes.setdefault(op, str(weight))
     return found

@@ -20,7 +20,7 @@ from amanda.tensors import FunctionRef, Tensor
 from amanda_inspect.viewer.nodes import Kind, Node, walk, weight_of
 from amanda_inspect.viewer.weights import Histograms
 
-__all__ = ["PAGE_SCHEMA", "Strings", "Tables", "attribute_text"]
+__all__ = ["PAGE_SCHEMA", "Strings", "Tables", "attribute_text", "cut_text"]
 
 PAGE_SCHEMA: Final = 1
 LONG: Final = 200
@@ -221,7 +221,11 @@ def attribute_text(value: object) -> str:
     if isinstance(value, list | tuple | bytes | str) and len(value) > LONG:
         cut = attribute_text(value[: LONG // 2])
         return f"{cut[:LONG]}… ({len(value)} in all)"
-    text = repr(value) if isinstance(value, str | bytes) else str(value)
+    return cut_text(repr(value) if isinstance(value, str | bytes) else str(value))
+
+
+def cut_text(text: str) -> str:
+    """A text, cut if it is long."""
     return text if len(text) <= LONG else f"{text[:LONG]}… ({len(text)} characters)"
 
 

@@ -21,10 +21,26 @@ class Page {
     this.panel = new Panel(this.model, document.getElementById("panel"), handlers);
     this.input = document.getElementById("search");
     this.results = document.getElementById("results");
+    this.showDifferences(data.differences, handlers);
     this.openFirst();
     this.bind();
     this.chooseOverlay(this.overlays.length ? 0 : -1);
     this.picture.fit();
+  }
+
+  showDifferences(tables, handlers) {
+    if (!tables) return;
+    this.differences = document.getElementById("differences");
+    new Differences(tables, this.differences, handlers);
+    const button = document.getElementById("differences-button");
+    button.hidden = this.differences.hidden = false;
+    button.addEventListener("click", () => this.toggleDifferences());
+  }
+
+  toggleDifferences() {
+    if (!this.differences) return;
+    this.differences.hidden = !this.differences.hidden;
+    document.getElementById("differences-button").setAttribute("aria-expanded", String(!this.differences.hidden));
   }
 
   // Open groups, one depth after the other, while the picture stays small.
@@ -188,6 +204,7 @@ class Page {
       "/": () => this.input.focus(), f: () => this.picture.overview(), "+": () => this.picture.zoom(1.3),
       "=": () => this.picture.zoom(1.3), "-": () => this.picture.zoom(1 / 1.3), Backspace: () => this.back(),
       Escape: () => this.select(0, false), e: () => this.toggle(this.selected),
+      d: () => this.toggleDifferences(),
       ArrowUp: () => this.step(this.model.sourcesOf(this.selected)),
       ArrowDown: () => this.step(this.model.usersOf(this.selected)),
     };

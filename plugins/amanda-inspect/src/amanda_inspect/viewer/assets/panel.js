@@ -51,7 +51,6 @@ class Panel {
     const row = ([type, n]) => [h("button", { class: "link", onclick: () => this.handlers.search(type) }, type), n.toLocaleString("en")];
     return [h("h2", {}, head.title), this.table(head.facts),
       overlay ? this.rankingPart(overlay) : null,
-      head.notes.length ? this.section("Notes", h("ul", {}, head.notes.map((line) => h("li", {}, line)))) : null,
       this.section("Ops by type", this.table(types.slice(0, 30).map(row), true),
         types.length > 30 ? h("details", {}, h("summary", {}, `${types.length - 30} more types`), this.table(types.slice(30).map(row), true)) : null)];
   }
