@@ -19,9 +19,9 @@ from amanda_tools.pruning.groups import (
     Group,
     Part,
     Run,
-    coarsen,
     cut_runs,
     join,
+    make_coarser,
     parts_by_group,
 )
 
@@ -358,7 +358,7 @@ class _Finder:
         if x is None or before is None or after is None:
             return x is None
         change = follow_axis(before, after, x.axis)
-        if change is None or not coarsen(x, change.split):
+        if change is None or not make_coarser(x, change.split):
             return False
         runs = [
             Run(group, count * change.inner // change.split)

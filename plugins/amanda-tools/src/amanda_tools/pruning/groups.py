@@ -20,7 +20,7 @@ __all__ = [
     "Part",
     "Place",
     "Run",
-    "coarsen",
+    "make_coarser",
     "cut_runs",
     "join",
     "parts_by_group",
@@ -223,7 +223,7 @@ def _runs_between(channels: Channels, start: int, stop: int) -> tuple[Run, ...] 
     return tuple(found)
 
 
-def coarsen(channels: Channels, elements: int) -> bool:
+def make_coarser(channels: Channels, elements: int) -> bool:
     """Let channels be multiples of some elements; False where a run is not."""
     runs = channels.current_runs()
     if any(run.elements % elements for run in runs):
