@@ -154,7 +154,7 @@ def _compile_or_reuse(
     )
 
     entry, device = choose_backend(host, backend, device)
-    made = load_backend(host, entry)
+    made = load_backend(host, entry, device, options)
     if getattr(made.backend, "compiles_seed", False):
         options = {**options, "seed": seed}
     key = alive = None
@@ -312,11 +312,24 @@ def _backend_states(host: Host) -> list[str]:
     ]
 
 
-def load_backend(host: Host, entry: PluginEntry) -> GuardedBackend:
-    """The backend of an entry, as the core calls it."""
+def load_backend(
+    host: Host,
+    entry: PluginEntry,
+    device: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> GuardedBackend:
+    """The backend of an entry, as the core calls it: that of the device and the
+    options, where its devices are backends of their own."""
     from amanda.backend import GuardedBackend
 
-    return GuardedBackend(host.load(entry), entry, host)
+    found = GuardedBackend(host.load(entry), entry, host)
+    return found.select(device, {} if options is None else options)
+
+
+def find_backend(host: Host, backend: str) -> GuardedBackend:
+    """The backend that `name` or `name:device` chooses, as the core calls it."""
+    entry, device = choose_backend(host, backend, None)
+    return load_backend(host, entry, device)
 
 
 def lower_on_host(graph: Graph, takes: Callable[[Op], object], host: Host) -> Lowered:
@@ -344,13 +357,13 @@ def _convert_for_backend(
 
 
 def copy_for_backend(
-    graph: Graph, backend: str | None, host: Host
+    graph: Graph, backend: str | None, host: Host, device: str | None = None
 ) -> tuple[Graph, Mapping[Any, OutputPort]]:
     """A copy of a graph in the namespace of a backend, and a map of its values.
 
     After a conversion, the map has the results and the values of named ops."""
-    entry, _ = choose_backend(host, backend, None)
-    there = _convert_for_backend(graph, load_backend(host, entry), host)
+    entry, device = choose_backend(host, backend, device)
+    there = _convert_for_backend(graph, load_backend(host, entry, device), host)
     twins: dict[Any, Any] = {}
     if there is graph:
         return graph.clone(memo=twins), twins
@@ -388,9 +401,11 @@ def _compile_with_fallback(
 
     names = [fallback] if isinstance(fallback, str) else list(fallback or ())
     parties = {entry.name: SplitBackend(made, device, options)}
-    for other in (host.find("backends", name) for name in names):
-        if other.name not in parties:
-            parties[other.name] = SplitBackend(load_backend(host, other))
+    for name in names:
+        other, place = choose_backend(host, name, None)
+        key = other.name if place is None else name
+        if key not in parties:
+            parties[key] = SplitBackend(load_backend(host, other, place), place)
     return split_graph(graph, parties)
 
 

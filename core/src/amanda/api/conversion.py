@@ -58,12 +58,12 @@ def plan(
     be a backend; `refusals` then lists the ops that it does not support. A name of
     both, such as jax, is the namespace's, or the backend's with `prefer_backend`.
     """
-    from amanda.api.compilation import load_backend
+    from amanda.api.compilation import find_backend
     from amanda.mapping import Plan
 
     host = host or host_in_use()
     if is_backend(to, host, prefer_backend):
-        backend = load_backend(host, host.find("backends", to.partition(":")[0]))
+        backend = find_backend(host, to)
         return _plan_to_backend(graph, backend, passes, host)
     graph = expand_frontend_ops(graph, host)
     step = partial(_run_step, host=host, passes=passes, given=graph)

@@ -241,12 +241,13 @@ def _symbolic_dims(graph: Graph) -> list[str]:
 def _find_pieces(
     found: Readiness, backend: GuardedBackend, names: Sequence[str], host: Host
 ) -> None:
-    from amanda.api.compilation import load_backend
+    from amanda.api.compilation import find_backend
     from amanda.backend import SplitBackend, plan_pieces
 
     parties = {backend.backend.name: SplitBackend(backend)}
-    for entry in (host.find("backends", name) for name in names):
-        parties.setdefault(entry.name, SplitBackend(load_backend(host, entry)))
+    for name in names:
+        other = find_backend(host, name)
+        parties.setdefault(other.backend.name, SplitBackend(other))
     graph = found.plan.lowered_graph
     try:
         found.pieces, found.crossings = plan_pieces(

@@ -57,6 +57,14 @@ class GuardedBackend:
         """A context for code of the backend."""
         return PluginCall(self._host, self.plugin, doing, error)
 
+    def select(self, device: str | None, options: Mapping[str, Any]) -> GuardedBackend:
+        """The backend of a device, where devices are backends of their own."""
+        select: Any = getattr(self.backend, "select", None)
+        if select is None:
+            return self
+        with self.calling(f"selecting the device {device!r}", BackendError):
+            return GuardedBackend(select(device, options), self.plugin, self._host)
+
     def devices(self) -> list[str]:
         with self.calling("listing its devices"):
             return [str(device) for device in self.backend.devices()]

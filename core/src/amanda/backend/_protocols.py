@@ -64,9 +64,11 @@ class Backend(Protocol):
     attribute `compiles_seed` that is true, the seed of random numbers is an option.
     One named `prepare(graph)` returns a graph that is in the namespace of the backend
     already as it can be compiled: itself, or a copy with the inputs and results that
-    its ops stand for. One named `dynamic_sizes(graph)` returns a `DynamicSize` for each
-    size that is not known when a graph is compiled, and `precision_changes(graph)` a
-    `PrecisionChange` for each dtype in which it does not compute, for `amanda check`.
+    its ops stand for. One named `select(device, options)` returns the backend that runs
+    there, where devices differ in what they support. One named `dynamic_sizes(graph)`
+    returns a `DynamicSize` for each size that is not known when a graph is compiled,
+    and `precision_changes(graph)` a `PrecisionChange` for each dtype in which it does
+    not compute, for `amanda check`.
     """
 
     name: str

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from amanda.files.binary.safetensors import read_safetensors, write_safetensors
     from amanda.files.binary.stored_zip import ArchiveWriter
     from amanda.files.mapped_file import COPY_BYTES, MappedFile
+    from amanda.files.text.json_form import dumps_without_weights
 
 __all__ = [
     "ArchiveWriter",
     "COPY_BYTES",
+    "dumps_without_weights",
     "LEFT_OVER",
     "MappedFile",
     "Path",
@@ -39,6 +41,7 @@ _HOME = {
     **dict.fromkeys(__all__, "amanda.files.atomic"),
     "read_safetensors": "amanda.files.binary.safetensors",
     "write_safetensors": "amanda.files.binary.safetensors",
+    "dumps_without_weights": "amanda.files.text.json_form",
     "ArchiveWriter": "amanda.files.binary.stored_zip",
     **dict.fromkeys(("COPY_BYTES", "MappedFile"), "amanda.files.mapped_file"),
 }

@@ -133,7 +133,9 @@ class Session:
         memo: dict[Any, Any] = {}
         if self._has_separate_dims:
             graph = separate_dims_on_host(graph, self._host, memo)
-        self._graph, twins = copy_for_backend(graph, self._place[0], self._host)
+        self._graph, twins = copy_for_backend(
+            graph, self._place[0], self._host, self._place[1]
+        )
         self._twins = (
             {port: twins[copy] for port, copy in memo.items() if copy in twins}
             if memo

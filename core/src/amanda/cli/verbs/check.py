@@ -146,14 +146,14 @@ def _exit_code(found: Readiness) -> int:
 def _check(
     graph: Graph, plan: Plan, backend: str | None, fallback: Sequence[str]
 ) -> Readiness:
-    from amanda.api.compilation import load_backend
+    from amanda.api.compilation import find_backend
     from amanda.api.readiness import check_readiness
     from amanda.host import default_host
 
     host = default_host()
     if backend is None:
         return check_readiness(graph, plan, host)
-    loaded = load_backend(host, host.find("backends", backend.partition(":")[0]))
+    loaded = find_backend(host, backend)
     return check_readiness(graph, plan, host, loaded, fallback)
 
 

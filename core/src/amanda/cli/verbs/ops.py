@@ -299,12 +299,12 @@ def _implementations(
     dictionary: Dictionary, op_def: OpDef, name: str
 ) -> list[Implementation]:
     """How a backend implements ops of a definition; an error if it does not say so."""
-    from amanda.api.compilation import load_backend
+    from amanda.api.compilation import find_backend
     from amanda.backend import consumes
     from amanda.host import default_host
 
     host = default_host()
-    backend = load_backend(host, host.find("backends", name))
+    backend = find_backend(host, name)
     if not consumes(dictionary.name, backend.namespace):
         raise UsageError(
             f"backend {name!r} does not run ops of {dictionary.name}",

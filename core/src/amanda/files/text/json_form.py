@@ -9,6 +9,8 @@ True
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from amanda.files.text.document.schema import (
     EdgeDocument,
     published_data,
@@ -21,13 +23,26 @@ from amanda.files.text.syntax.layout import JsonStyle, format_document
 from amanda.files.text.syntax.plain_data import decode_text
 from amanda.graph import Graph, bulk
 
-__all__ = ["dumps", "dumps_published", "loads"]
+if TYPE_CHECKING:
+    from amanda.tensors import Tensor
+
+__all__ = ["dumps", "dumps_published", "dumps_without_weights", "loads"]
 
 
 def dumps(graph: Graph) -> str:
     """The graph as JSON, deterministic."""
     with bulk():
         return format_document(JsonStyle(), to_data(graph))
+
+
+def dumps_without_weights(graph: Graph) -> tuple[str, list[Tensor]]:
+    """The graph as JSON, and its tensors, which the JSON refers to by index.
+
+    A tensor is `{"dtype": "float32", "shape": [2, 3], "weight": 0}` in it; `loads` does
+    not read such a text."""
+    weights: list[Tensor] = []
+    with bulk():
+        return format_document(JsonStyle(), to_data(graph, weights)), weights
 
 
 def dumps_published(graph: Graph) -> str:

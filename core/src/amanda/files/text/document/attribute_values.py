@@ -51,8 +51,10 @@ _PARTS = 2  # of a complex number
 class ValueEncoder:
     """Converts the attribute values of one document to plain data."""
 
-    def __init__(self, symbols: Symbols) -> None:
+    def __init__(self, symbols: Symbols, weights: list[Tensor] | None = None) -> None:
         self.symbols = symbols
+        self.weights = weights
+        """Tensors that are written as their index in this list; None: in place."""
         self.types: dict[Type, str] = {}
 
     def port_type(self, type: Type) -> Plain:
@@ -97,7 +99,7 @@ class ValueEncoder:
         if isinstance(value, Type):
             return Tagged("type", self.type_text(value))
         if isinstance(value, Tensor):
-            return Tagged("tensor", tensor_to_data(value))
+            return Tagged("tensor", self._tensor(value))
         if isinstance(value, FunctionRef):
             return Tagged("function", value.name)
         if isinstance(value, bytes | bytearray | memoryview):
@@ -105,6 +107,14 @@ class ValueEncoder:
         raise FormatError(
             "an attribute value that no text form can hold", got=type(value).__name__
         )
+
+    def _tensor(self, tensor: Tensor) -> dict[str, Plain]:
+        if self.weights is None:
+            return tensor_to_data(tensor)
+        self.weights.append(tensor)
+        index = len(self.weights) - 1
+        shape = list(tensor.shape)
+        return {"dtype": str(tensor.dtype), "shape": shape, "weight": index}
 
     def _dim(self, dim: int | Sym) -> Plain:
         return dim.text(self.symbols) if isinstance(dim, Sym) else dim

@@ -38,6 +38,7 @@ from amanda.files.text.syntax.plain_data import (
     path_keys,
 )
 from amanda.graph import Graph, bulk
+from amanda.tensors import Tensor
 
 __all__ = [
     "VERSION",
@@ -63,10 +64,12 @@ class EdgeDocument:
         return self.source.port in (-1, "^control")
 
 
-def to_data(graph: Graph) -> Plain:
-    """A graph as dicts, lists and scalars; `Tagged` for other values."""
+def to_data(graph: Graph, weights: list[Tensor] | None = None) -> Plain:
+    """A graph as dicts, lists and scalars; `Tagged` for other values.
+
+    With `weights`, tensors are added to this list, and the data has their index."""
     expect_valid_content(graph)
-    return DocumentWriter(graph).document()
+    return DocumentWriter(graph, weights).document()
 
 
 def published_data(graph: Graph, is_json: bool) -> Plain:

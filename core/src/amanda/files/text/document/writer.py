@@ -24,6 +24,7 @@ from amanda.graph import (
     OutputPort,
     Parameter,
 )
+from amanda.tensors import Tensor
 from amanda.types import Symbols
 
 __all__ = ["DocumentWriter"]
@@ -39,8 +40,8 @@ _PORT_KEYS = frozenset({"name", "type", "attrs", "marks"})
 class DocumentWriter:
     """Writes one graph as plain data."""
 
-    def __init__(self, root: Graph) -> None:
-        self.encoder = ValueEncoder(Symbols())
+    def __init__(self, root: Graph, weights: list[Tensor] | None = None) -> None:
+        self.encoder = ValueEncoder(Symbols(), weights)
         self.root = root
         self.table: list[Plain] = []
         self.scopes: dict[Graph, AddressScope] = {}

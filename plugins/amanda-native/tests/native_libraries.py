@@ -1,0 +1,50 @@
+"""Libraries compiled from C for the tests, each once in a process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from amanda_native import HEADER, REFERENCE_SOURCE
+
+SOURCES = Path(__file__).with_name("libraries")
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror")
+COMPILER = shutil.which(os.environ.get("CC", "cc"))
+
+needs_compiler = pytest.mark.skipif(
+    COMPILER is None, reason="there is no C compiler: neither CC nor cc is found"
+)
+
+
+@cache
+def build_folder() -> tempfile.TemporaryDirectory[str]:
+    """The folder of what is compiled, removed when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="amanda-native-")
+
+
+@cache
+def compile_library(source: Path, *flags: str, name: str = "") -> Path:
+    """Compile a C file as a shared library; every warning is an error."""
+    folder = Path(build_folder().name)
+    target = folder / f"lib{name or source.stem}.so"
+    run_compiler("-O2", "-fPIC", "-shared", *flags, "-o", str(target), str(source))
+    return target
+
+
+def run_compiler(*arguments: str) -> None:
+    """Run the compiler with the header of the C interface."""
+    assert COMPILER is not None
+    command = [COMPILER, *STRICT, f"-I{HEADER.parent}", *arguments, "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def reference_library() -> Path:
+    """The reference backend as a library."""
+    return compile_library(REFERENCE_SOURCE, name="reference")

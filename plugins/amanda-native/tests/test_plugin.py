@@ -1,0 +1,97 @@
+"""What every plug-in and backend must do, on the reference library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+
+import numpy as np
+import pytest
+from native_libraries import needs_compiler, reference_library
+
+import amanda
+from amanda.host import Host
+from amanda.testing import BackendSample, BackendSuite, PluginSuite
+from amanda_native import REFERENCE_SOURCE, LibraryBackend
+from amanda_native.discovery import PATH_VARIABLE
+from amanda_std.backends import op_samples
+from amanda_std.ops import OPS
+
+TAKEN = [
+    "abs", "add", "all", "any", "argmax", "astype", "avg_pool", "broadcast_to",
+    "ceil", "concat", "conv", "cos", "divide", "equal", "erf", "exp", "expand_dims",
+    "expm1", "flip", "floor", "gather", "greater", "greater_equal", "identity",
+    "isnan", "less", "less_equal", "log", "log1p", "logical_and", "logical_not",
+    "logical_or", "matmul", "max", "max_pool", "maximum", "min", "minimum",
+    "multiply", "negative", "not_equal", "pad", "pow", "prod", "reciprocal",
+    "reshape", "rsqrt", "shape_of", "sigmoid", "sin", "slice", "sqrt", "square",
+    "squeeze", "subtract", "sum", "tanh", "transpose", "where",
+]  # fmt: skip
+"""The ops of the reference library: all are primitives."""
+
+
+class TestPlugin(PluginSuite):
+    dist = "amanda-native"
+
+
+def shape_sample() -> BackendSample:
+    graph = amanda.Graph("amanda/std/1")
+    x = graph.parameter(amanda.parse_type("int32[n, 2]"), "x")
+    graph.result(graph.add("shape_of", [x]).output)
+    return BackendSample(graph, [np.zeros((3, 2), "int32")], [np.array([3, 2])])
+
+
+@cache
+def reference_samples() -> Mapping[str, Callable[[], BackendSample]]:
+    """The hub's own samples of every op, as far as the library takes them."""
+    takes = LibraryBackend("reference", reference_library()).takes
+    return {**op_samples(TAKEN, takes=takes), "shape_of_0": shape_sample}
+
+
+@needs_compiler
+class TestReference(BackendSuite):
+    """A library as the backend of an entry point."""
+
+    backend = "reference"
+
+    def samples(self) -> Mapping[str, Callable[[], BackendSample]]:
+        return reference_samples()
+
+    def host(self) -> Host:
+        return reference_host()
+
+
+@cache
+def reference_host() -> Host:
+    """A host with the library as a backend of its own."""
+    host = Host()
+    host.register_backend("reference", LibraryBackend("reference", reference_library()))
+    return host
+
+
+@needs_compiler
+class TestNative(BackendSuite):
+    """The backend `native` with a library as its device, without the samples of ops."""
+
+    backend = "native"
+    late = ("numpy",)
+
+    @pytest.fixture(autouse=True)
+    def _name_the_library(self) -> Iterator[None]:
+        path = reference_library()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(self), "device", str(path))
+            patch.setenv(PATH_VARIABLE, str(path.parent))
+            yield
+
+
+@needs_compiler
+def test_the_samples_are_of_all_ops_of_the_library() -> None:
+    assert {name.rpartition("_")[0] for name in reference_samples()} == {*TAKEN}
+    assert len(TAKEN) == 59
+    assert [name for name in TAKEN if OPS[name].is_composite] == []
+    rows = REFERENCE_SOURCE.read_text("utf-8").partition("OPS[] = {")[2]
+    rows = rows.partition("};")[0]
+    found = re.findall(r'(?:SAME_SHAPE|PAIR|REDUCTION)\((\w+)|{"(\w+)"', rows)
+    assert sorted(a or b for a, b in found) == TAKEN
