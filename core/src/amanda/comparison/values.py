@@ -348,4 +348,6 @@ def _element_text(value: Any) -> str:
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if kind == "c":
         return f"{complex(value):.6g}"
-    return f"{float(value):.6g}" if kind in ("f", "V") else repr(value)
+    if kind in ("f", "V"):
+        return f"{float(value):.6g}"
+    return repr(value.item() if kind in ("i", "u", "b") else value)
