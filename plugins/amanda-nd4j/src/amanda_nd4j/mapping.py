@@ -24,6 +24,7 @@ from amanda.mapping import (
     constant_of,
     op_location,
 )
+from amanda.types import DType, Shape, TensorType
 from amanda_nd4j.namespace import PATH, VARIABLE, Descriptor, descriptors, parse_files
 from amanda_nd4j.rulesets import installed_declarations
 from amanda_nd4j.translation import TranslatedRules, translate_declarations
@@ -79,6 +80,8 @@ class Nd4jMapping(RuleMapping):
         done = super().conversion(
             graph, to, keep_foreign=keep_foreign, gap_met=gap_met, trace=trace
         )
+        if not _is_nd4j_graph(graph):
+            _carry_placeholder_types(graph, done.graph)
         if places:
             told = tuple(
                 f"{op.type}, {op_location(op)}: {_PAST_IDENTITY}" for op, _ in places
@@ -144,6 +147,25 @@ _PAST_IDENTITY: Final = "that a constant was behind Identity"
 
 def _is_nd4j_graph(graph: Graph) -> bool:
     return graph.namespace is not None and parse_name(graph.namespace).path == PATH
+
+
+def _carry_placeholder_types(source: Graph, made: Graph) -> None:
+    """Give placeholders the types that those of the source have.
+
+    In SameDiff the type of a placeholder is that of its variable, no argument.
+    """
+    for op in made:
+        if op.type != "placeholder" or op.own_namespace is not None:
+            continue
+        old = source.ops[op.name or ""] if (op.name or "") in source else None
+        if old is None or not old.outputs:
+            continue
+        dtype, shape = old.attrs.get("dtype"), old.attrs.get("shape")
+        type = old.output.type
+        if type is None and isinstance(dtype, DType):
+            known = isinstance(shape, Shape) and shape.has_rank
+            type = TensorType(dtype, shape if known else None)
+        op.output.type = type
 
 
 def _inputs_behind_identity(

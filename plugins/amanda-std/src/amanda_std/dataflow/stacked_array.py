@@ -14,7 +14,13 @@ from amanda.graph import Graph
 from amanda.mapping import constant_of
 from amanda.types import SequenceType, Shape, TensorType
 from amanda_std import ops
-from amanda_std.mappings import expect, known_content, known_scalar, rank_of
+from amanda_std.mappings import (
+    dims_as_vector,
+    expect,
+    known_content,
+    known_scalar,
+    rank_of,
+)
 
 _WRITING: Final = ("scatter_nd", "concat")
 """Ops of the hub whose last input is elements that are added to an array."""
@@ -31,6 +37,7 @@ __all__ = [
     "scatter_elements",
     "split_elements",
     "with_element_type",
+    "with_known_elements",
     "with_shape",
     "write_element",
     "written_type",
@@ -101,6 +108,24 @@ def written_type(body: Graph, index: int) -> TensorType | None:
             return next((type for type in inner if type is not None), None)
         value = op.inputs[0] if op.inputs else None
     return None
+
+
+def with_known_elements(xs: tuple[Any, ...], body: Any) -> tuple[Any, ...]:
+    """The initial values of a loop, arrays with the elements that its body writes."""
+    return tuple(_with_known_element(x, xs, body, i) for i, x in enumerate(xs))
+
+
+def _with_known_element(x: Any, xs: tuple[Any, ...], body: Any, index: int) -> Any:
+    if not (_is_tensor(x) and is_open(x)):
+        return x
+    element = written_type(body, index)
+    if element is None:
+        return x
+    return with_shape(x, dims_as_vector(element.shape.dims, xs), element.dtype)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value.type, TensorType)
 
 
 def write_element(array: Any, at: Any, element: Any, *, grows: bool = False) -> Any:

@@ -11,8 +11,8 @@ from amanda.mapping import constant_of
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_std import ops
-from amanda_std.dataflow import is_open, with_shape, written_type
-from amanda_std.mappings import dims_as_vector, expect, inline_body, known_content
+from amanda_std.dataflow import with_known_elements
+from amanda_std.mappings import expect, inline_body, known_content
 
 __all__ = ["READ"]
 
@@ -102,7 +102,7 @@ def read_while(
 ) -> Any:  # fmt: skip
     """While and StatelessWhile to `while`."""
     del output_shapes, parallel_iterations
-    xs = _with_known_elements(xs, body)
+    xs = with_known_elements(xs, body)
     return tuple(
         ops.while_(
             lambda *v: _truth(inline_body(cond, v)[0]),
@@ -110,24 +110,6 @@ def read_while(
             *xs,
         )
     )
-
-
-def _with_known_elements(xs: tuple[Any, ...], body: Any) -> tuple[Any, ...]:
-    """The initial values of a loop, arrays with the elements that its body writes."""
-    return tuple(_with_known_element(x, xs, body, i) for i, x in enumerate(xs))
-
-
-def _with_known_element(x: Any, xs: tuple[Any, ...], body: Any, index: int) -> Any:
-    if not (_is_tensor(x) and is_open(x)):
-        return x
-    element = written_type(body, index)
-    if element is None:
-        return x
-    return with_shape(x, dims_as_vector(element.shape.dims, xs), element.dtype)
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value.type, TensorType)
 
 
 def read_case(

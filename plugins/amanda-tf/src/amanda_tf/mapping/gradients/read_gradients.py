@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from amanda_std import ops
+from amanda_std.dataflow import strided_slice
 from amanda_std.mappings import (
     cast_to,
     expect,
@@ -35,7 +36,7 @@ from amanda_tf.mapping.nn.read_conv import (
 )
 from amanda_tf.mapping.nn.read_normalization import read_lrn
 from amanda_tf.mapping.nn.read_pooling import read_avg_pool, read_max_pool
-from amanda_tf.mapping.shapes.read_shapes import read_mirror_pad, read_strided_slice
+from amanda_tf.mapping.shapes.read_shapes import read_mirror_pad
 
 __all__ = ["READ"]
 
@@ -299,7 +300,7 @@ def read_strided_slice_grad(
     """StridedSliceGrad to the gradient of StridedSlice."""
 
     def forward(x: Any) -> Any:
-        return read_strided_slice(x, begin, end, strides, **masks)
+        return strided_slice(x, begin, end, strides, **masks)
 
     return gradient_of(forward, zeros_of(sizes, g), g)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from amanda.tensors import Tensor
 from amanda_std import ops
+from amanda_std.dataflow import strided_slice
 from amanda_std.mappings import (
     Value,
     cast_to,
@@ -19,7 +20,6 @@ from amanda_std.mappings import (
     required_content,
 )
 from amanda_tf.mapping.shapes.read_computed_axes import gather_along, integer_or_none
-from amanda_tf.mapping.shapes.read_shapes import read_strided_slice
 
 __all__ = ["READ", "read_strided_slice_update"]
 
@@ -169,7 +169,7 @@ def read_strided_slice_update(
     numbers = ops.reshape(ops.arange(0, ops.size(x)), ops.shape_of(x))
     if not isinstance(numbers, Value):
         numbers = Value(x.port.graph.constant(Tensor.of(numbers)).output)
-    places = read_strided_slice(numbers, begin, end, strides, **masks)
+    places = strided_slice(numbers, begin, end, strides, **masks)
     rows = ops.broadcast_to(value, ops.shape_of(places))
     flat = ops.scatter_nd(
         ops.reshape(x, [-1]), ops.reshape(places, [-1, 1]), ops.reshape(rows, [-1])
