@@ -78,15 +78,14 @@ class Backend:
     def select(self, device: str | None, options: Mapping[str, Any]) -> LibraryBackend:
         """The backend of the library that a device names."""
         path, place = find_library(device)
-        isolate = _is_isolated(options)
-        place_key = _file_key(path), place, isolate
+        isolate = is_isolated(options)
+        key = device, file_key(path), isolate
         with self._lock:
-            found = self._backends.get(place_key)
+            found = self._backends.get(key)
             if found is None or found.is_closed:
-                found = LibraryBackend(
-                    f"native:{device or path}", path, place, isolate=isolate
-                )
-                self._backends[place_key] = found
+                name = f"native:{device or path}"
+                found = ChosenLibrary(name, path, place, isolate=isolate)
+                self._backends[key] = found
         return found
 
     def takes(self, op: Op) -> Literal[True] | str:
@@ -126,7 +125,8 @@ class LibraryBackend:
 
     @property
     def namespace(self) -> str:
-        return self.library().info.namespace
+        info: LibraryInfo = self.library().info
+        return info.namespace
 
     def library(self) -> Any:
         """The library, loaded on the first call."""
@@ -159,7 +159,7 @@ class LibraryBackend:
 
     def select(self, device: str | None, options: Mapping[str, Any]) -> LibraryBackend:
         """This backend, or one that runs the library in a process of its own."""
-        if _is_isolated(options) == self._isolate:
+        if is_isolated(options) == self._isolate:
             return self
         return LibraryBackend(self.name, self.path, device, isolate=not self._isolate)
 
@@ -181,7 +181,7 @@ class LibraryBackend:
         from amanda_native.graph_text import graph_text
 
         library = self.library()
-        place = self._expect_device(device, library.info)
+        place = self.find_device(device)
         typed = _typed(graph)
         text, weights = graph_text(typed)
         given = {key: value for key, value in options.items() if key != _ISOLATE}
@@ -192,21 +192,31 @@ class LibraryBackend:
         address = library.compile(place, text, weights, given)
         return NativeExecutable(library, address, ports)
 
-    def _expect_device(self, device: str | None, info: LibraryInfo) -> str:
-        """The device of the library: that of the choice, or the first one."""
-        known = info.devices
-        place = self._device if self._device is not None else known[0]
-        if self._device is None and device in known:
-            place = str(device)
-        elif self._device is None and device not in (None, self.name):
-            place = _device_after(device, self.name, known[0])
-        if place in known:
+    def find_device(self, device: str | None) -> str:
+        """The device of the library that is meant; None is the preferred one."""
+        info: LibraryInfo = self.library().info
+        place = device or self._device or info.devices[0]
+        if place in info.devices:
             return place
         raise BackendError(
             f"the native library {info.name!r} has no device {place!r}",
-            expected=f"one of {', '.join(known)}",
+            expected=f"one of {', '.join(info.devices)}",
             got=place,
         )
+
+
+class ChosenLibrary(LibraryBackend):
+    """A library that was chosen as a device of the backend `native`.
+
+    The device of the choice is the library, and one of its devices after a colon."""
+
+    def select(self, device: str | None, options: Mapping[str, Any]) -> LibraryBackend:
+        del device, options
+        return self
+
+    def find_device(self, device: str | None) -> str:
+        del device
+        return super().find_device(None)
 
 
 def _typed(graph: Graph) -> Graph:
@@ -219,12 +229,7 @@ def _typed(graph: Graph) -> Graph:
     return typed
 
 
-def _device_after(device: str | None, name: str, first: str) -> str:
-    """The device of a choice such as `native:mine`, which has the library in it."""
-    return first if name == f"native:{device}" else str(device)
-
-
-def _is_isolated(options: Mapping[str, Any]) -> bool:
+def is_isolated(options: Mapping[str, Any]) -> bool:
     wanted = options.get(_ISOLATE, False)
     if not isinstance(wanted, bool):
         raise BackendError(
@@ -234,7 +239,7 @@ def _is_isolated(options: Mapping[str, Any]) -> bool:
     return wanted
 
 
-def _file_key(path: Path) -> tuple[Any, ...]:
+def file_key(path: Path) -> tuple[Any, ...]:
     """The identity of a file, which changes when it is built again."""
     if not path.exists():
         return (str(path),)

@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.errors import PluginBrokenError
-from amanda.types import DType, Shape, TensorType
+from amanda.types import DType, TensorType
 from amanda_native import c_interface as c
 from amanda_native.library import NativeLibrary, new_error
 from amanda_native.weights import address_of, code_of_array
@@ -175,11 +175,11 @@ class CallFrame:
         """An array over memory of the library, which is released with the array."""
         import numpy as np
 
-        managed = self._outputs[index].managed
-        if not managed:
+        if not self._outputs[index].managed:
             raise InvalidResult(index, "nothing: neither memory nor a tensor")
+        managed = self._outputs[index].managed.contents
         self._outputs[index].managed = None
-        tensor = managed.contents.dl_tensor
+        tensor = managed.dl_tensor
         form = _checked_form(
             index, tensor.dtype, tensor.ndim, tensor.shape, self._types[index]
         )
@@ -191,9 +191,9 @@ class CallFrame:
         if not size:
             return np.empty(form.shape, form.dtype.numpy)
         memory = (ctypes.c_char * size).from_address(tensor.data + tensor.byte_offset)
-        if managed.contents.deleter:
-            weakref.finalize(memory, managed.contents.deleter, managed)
-        return np.frombuffer(memory, form.dtype.numpy).reshape(form.shape)
+        if managed.deleter:
+            weakref.finalize(memory, managed.deleter, pointer(managed))
+        return np.frombuffer(memoryview(memory), form.dtype.numpy).reshape(form.shape)
 
 
 class _Form(NamedTuple):
@@ -232,9 +232,11 @@ def _static_form(type_: Type | None) -> _Static | None:
     """The dtype and shape of a result, where its type has them."""
     if not isinstance(type_, TensorType) or not isinstance(type_.dtype, DType):
         return None
-    shape: Shape = type_.shape
-    if not shape.has_rank or not all(isinstance(d, int) for d in shape.dims):
+    if not type_.shape.has_rank:
+        return None
+    dims = tuple(dim for dim in type_.shape.dims if isinstance(dim, int))
+    if len(dims) < len(type_.shape.dims):
         return None
     if type_.dtype.kind == "unknown" or c.code_of_dtype(type_.dtype) is None:
         return None
-    return _Static(type_.dtype.numpy, tuple(shape.dims))
+    return _Static(type_.dtype.numpy, dims)

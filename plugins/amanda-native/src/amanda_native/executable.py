@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from amanda.errors import BackendError
+from amanda.errors import AmandaError
 from amanda.types import TensorType
 from amanda_native import c_interface as c
 from amanda_native.call_frame import CallFrame, InvalidResult, new_array
@@ -135,7 +135,7 @@ class NativeExecutable:
         form = tuple([(array.dtype, array.shape) for array in values])
         return self.run(values, {}) if form in self._frames else None
 
-    def _error(self, frame: CallFrame) -> BackendError:
+    def _error(self, frame: CallFrame) -> AmandaError:
         if frame.fault is not None:
             return frame.fault.error(self._library.what, self._ports)
         where = _OP.sub(self._label, frame.error.text("where"), count=1)

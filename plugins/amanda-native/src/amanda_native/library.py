@@ -228,4 +228,4 @@ def _read_info(table: c.BackendTable, path: Path) -> LibraryInfo:
             expected="a name, a namespace and a device",
             got=f"name {texts[0]!r}, namespace {texts[2]!r}, {len(devices)} devices",
         )
-    return LibraryInfo(*texts, tuple(devices))
+    return LibraryInfo(texts[0], texts[1], texts[2], tuple(devices))

@@ -57,7 +57,8 @@ class RemoteLibrary:
             )
         weakref.finalize(self, _end, self._channel, self._process)
         answer = self.request({"open": str(path.absolute())}, "being loaded")
-        self.info = LibraryInfo(*answer[:3], tuple(answer[3]))
+        name, library, namespace, devices = answer
+        self.info = LibraryInfo(name, library, namespace, tuple(devices))
 
     @property
     def is_closed(self) -> bool:
