@@ -30,8 +30,9 @@ def build_folder() -> tempfile.TemporaryDirectory[str]:
 
 @cache
 def compile_library(source: Path, *flags: str, name: str = "") -> Path:
-    """Compile a C file as a shared library; every warning is an error."""
-    folder = Path(build_folder().name)
+    """Compile a C file as a library in a folder of its own; warnings are errors."""
+    folder = Path(build_folder().name) / (name or source.stem)
+    folder.mkdir()
     target = folder / f"lib{name or source.stem}.so"
     run_compiler("-O2", "-fPIC", "-shared", *flags, "-o", str(target), str(source))
     return target

@@ -90,8 +90,8 @@ def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_lists_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = library_of("probe")
-    monkeypatch.setenv(PATH_VARIABLE, str(library.parent))
+    folders = [str(library_of(name).parent) for name in ("probe", "garbage")]
+    monkeypatch.setenv(PATH_VARIABLE, os.pathsep.join(folders))
     with pytest.raises(PluginMissingError) as caught:
         amanda.compile(one_op(), backend="native:prone")
     assert "probe" in str(caught.value.expected)
