@@ -193,7 +193,8 @@ def test_another_process_is_started_after_a_crash(reference: Path) -> None:
 def test_states_name_libraries_that_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     library = library_of("crashing", "-DCRASH_IN_OPEN")
     newer = library_of("probe", "-DTABLE_VERSION=2")
-    monkeypatch.setenv(PATH_VARIABLE, str(library.parent))
+    folders = [str(each.parent) for each in (library, newer, library_of("garbage"))]
+    monkeypatch.setenv(PATH_VARIABLE, os.pathsep.join(folders))
     rows = {
         row.name: row
         for row in amanda.default_host().get("backends", "native").states()
