@@ -1,7 +1,7 @@
 """Native backends over a C interface.
 
 `LibraryBackend` is a backend of one library, for the entry point of a distribution that
-contains one. `HEADER` and `REFERENCE_SOURCE` are the C files in this package.
+contains one. `HEADER`, `GRAPH_SCHEMA` and `REFERENCE_SOURCE` are files in this package.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from amanda_native.backend import LibraryBackend
 
-__all__ = ["HEADER", "REFERENCE_SOURCE", "LibraryBackend"]
+__all__ = ["GRAPH_SCHEMA", "HEADER", "REFERENCE_SOURCE", "LibraryBackend"]
 
 _C_FILES: Final = Path(__file__).parent / "c"
 
 HEADER: Final = _C_FILES / "amanda_backend.h"
 """The header of the C interface."""
+GRAPH_SCHEMA: Final = _C_FILES / "graph.schema.json"
+"""The JSON schema of the graphs that libraries get."""
 REFERENCE_SOURCE: Final = _C_FILES / "reference_backend.c"
 """A complete backend in one C file."""
 
