@@ -69,6 +69,7 @@ def check_readiness(
     `backend` is the goal of the plan where it is one. With `fallback`, the pieces are
     found that a compilation with these backends would make.
     """
+    from amanda.api.type_changes import changed_ops
     from amanda.backend import DynamicSize
     from amanda.host import use_host
 
@@ -92,7 +93,10 @@ def check_readiness(
         made = plan.result_with_gaps
         found.memory = _estimate_memory([plan.lowered_graph, made, graph], host)
         found.sizes = list(_frozen_dims(graph, made))
-        found.precision = list(_changed_dtypes(graph, made))
+        found.precision = [
+            *_changed_ports(graph, made),
+            *changed_ops(graph, made, _typed_form(graph, made, host)),
+        ]
         if backend is not None:
             found.sizes += _sizes_on_backend(plan.lowered_graph, backend)
             found.precision += backend.precision_changes(plan.lowered_graph)
@@ -201,8 +205,18 @@ def _frozen_dims(before: Graph, after: Graph) -> Iterator[DynamicSize]:
                 yield DynamicSize(f"{dim} of {name}", "dim", f"frozen to {size}")
 
 
-def _changed_dtypes(before: Graph, after: Graph) -> Iterator[PrecisionChange]:
-    """Inputs, results and weights whose element types a conversion changes."""
+def _typed_form(graph: Graph, made: Graph, host: Host) -> Graph | None:
+    """The graph where types are inferred, if it lacks some and has not become that."""
+    from amanda.mapping import definitions_of
+
+    ports = (port for op in graph.walk() for port in op.outputs)
+    if definitions_of(made.namespace) is not None or all(p.type for p in ports):
+        return None
+    return _convert_to_typed(graph, host)
+
+
+def _changed_ports(before: Graph, after: Graph) -> Iterator[PrecisionChange]:
+    """Inputs and results whose element types a conversion changes."""
     from amanda.backend import PrecisionChange
 
     made = _tensor_ports(after)

@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         ValidationResult,
         cast_attributes,
         check_graph,
+        location_of,
         validate,
     )
 
@@ -136,6 +137,7 @@ __all__ = [
     "format_literal",
     "format_pattern",
     "get_checker",
+    "location_of",
     "newest_version",
     "parse_dtype_name",
     "parse_name",
@@ -218,6 +220,7 @@ _LATE = {
         "ValidationResult",
         "cast_attributes",
         "check_graph",
+        "location_of",
         "validate",
     ),
 }

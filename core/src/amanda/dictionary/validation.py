@@ -23,6 +23,7 @@ __all__ = [
     "ValidationResult",
     "cast_attributes",
     "check_graph",
+    "location_of",
     "validate",
 ]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amanda.backend import DynamicSize
-from amanda.graph import Graph, OutputPort
+from amanda.dictionary import location_of
+from amanda.graph import Graph, Op, OutputPort
 from amanda.types import Sym, TensorType
 from amanda_jax.shapes.static_values import analyze_static_values
 from amanda_std.backends import Trait, has_trait
@@ -28,7 +29,7 @@ def find_dynamic_sizes(graph: Graph) -> Iterator[DynamicSize]:
         yield DynamicSize(_label(value), "value", _PER_VALUE)
     for op in graph.walk():
         if has_trait(op, Trait.DATA_DEPENDENT_SIZE):
-            yield DynamicSize(op.label, "result", _BY_DATA)
+            yield DynamicSize(_placed_label(op), "result", _BY_DATA)
 
 
 def _symbolic_dims(graph: Graph) -> Iterator[str]:
@@ -39,4 +40,11 @@ def _symbolic_dims(graph: Graph) -> Iterator[str]:
 
 
 def _label(value: OutputPort) -> str:
-    return value.op.label if value.op.graph is not None else f"input {value.name}"
+    is_input = value.op.graph is None
+    return f"input {value.name}" if is_input else _placed_label(value.op)
+
+
+def _placed_label(op: Op) -> str:
+    """The label of an op, with the bodies and functions that it is in."""
+    place = location_of(op)
+    return f"{op.label}, {place}" if place else op.label

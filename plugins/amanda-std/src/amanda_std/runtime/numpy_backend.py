@@ -13,6 +13,7 @@ from amanda.backend import (
     PrecisionChange,
     implementation_lines,
 )
+from amanda.dictionary import location_of
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op
 from amanda.types import TensorType
@@ -62,7 +63,7 @@ class NumpyBackend:
     def precision_changes(self, graph: Graph) -> Iterator[PrecisionChange]:
         """Floats of 16 bits and less, which kernels compute in float32."""
         counts = Counter(
-            str(kind.dtype)
+            (str(kind.dtype), location_of(op))
             for op in graph.walk()
             if not op.is_constant
             for kind in {port.type for port in op.outputs}
@@ -70,8 +71,10 @@ class NumpyBackend:
             and kind.dtype.kind == "float"
             and 0 < kind.dtype.bits <= _SMALL
         )
-        for dtype, count in counts.items():
-            yield PrecisionChange(dtype, "float32, rounded once", f"{count} ops")
+        for (dtype, place), count in counts.items():
+            ops = f"{count} op{'s' if count > 1 else ''}"
+            where = f"{ops}, {place}" if place else ops
+            yield PrecisionChange(dtype, "float32, rounded once", where)
 
     def implementations(self, definition: OpDef) -> Iterator[Implementation]:
         """The kernels of an op by dtype, or its definition."""
