@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from amanda.graph import Graph, Op, Provenance, set_dims
+from amanda.graph import Graph, Op, set_dims
 from amanda.instrument import Instrumentation, Site, Tool
 from amanda.types import Dim, Sym
-from amanda_std.backends import infer, is_std, lower, operation_of
+from amanda_std.backends import infer
 from amanda_tools.analysis.costs import NOTHING, Cost, primitive_cost
+from amanda_tools.analysis.lowering import lower_with_sources, op_numbers
 
 __all__ = ["Flops", "graph_costs"]
 
@@ -76,20 +77,15 @@ def graph_costs(graph: Graph) -> tuple[dict[Op, Cost], dict[Op, str]]:
     """The cost of each op of a graph, and why that of others is not known.
 
     Composites cost what their definitions do; ops of bodies what all iterations do."""
-    copy = graph.clone()
-    labels: dict[str, Op] = {}
-    for number, (op, twin) in enumerate(zip(_walk(graph), _walk(copy), strict=True)):
-        labels[str(number)] = op
-        if not twin.is_constant:
-            twin.provenance = Provenance((str(number),), "flops")
-    lower(copy, _is_primitive)
+    copy, _ = lower_with_sources(graph)
+    ops = op_numbers(graph)
     costs: dict[Op, Cost] = defaultdict(lambda: NOTHING)
     unknown: dict[Op, str] = {}
     for op, times in _executions(copy, 1):
         made = op.provenance
-        source = labels.get(made.sources[0]) if made and made.sources else None
-        if op.is_constant or source is None:
+        if op.is_constant or made is None or not made.sources:
             continue
+        source = ops[int(made.sources[0])]
         if isinstance(times, str):
             unknown[source] = times
         elif op.type not in _CONTROL:
@@ -98,15 +94,6 @@ def graph_costs(graph: Graph) -> tuple[dict[Op, Cost], dict[Op, str]]:
             except ValueError as error:
                 unknown[source] = str(error)
     return dict(costs), unknown
-
-
-def _walk(graph: Graph) -> Iterator[Op]:
-    for part in graph.graphs():
-        yield from part
-
-
-def _is_primitive(op: Op) -> bool:
-    return not is_std(op) or not operation_of(op).is_composite
 
 
 def _executions(graph: Graph, times: Dim | str) -> Iterator[tuple[Op, Dim | str]]:

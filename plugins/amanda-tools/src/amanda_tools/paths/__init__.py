@@ -1,0 +1,1 @@
+"""Effective paths: the neurons that explain a result."""
