@@ -1,0 +1,83 @@
+"""The reference backend under AddressSanitizer and UndefinedBehaviorSanitizer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import jsonschema
+import pytest
+from json_mutants import good_texts, mutants
+from native_libraries import (
+    COMPILER,
+    SOURCES,
+    build_folder,
+    needs_compiler,
+    run_compiler,
+)
+
+from amanda_native import GRAPH_SCHEMA, REFERENCE_SOURCE
+
+pytestmark = needs_compiler
+SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+LIMIT = "-DMAX_ELEMENTS=((int64_t)1<<20)"
+"""So that a shape of a mutant does not take seconds to fill."""
+ROUNDS = max(int(os.environ.get("AMANDA_FUZZ_ROUNDS", "0")), 10_000)
+"""10,000 take two seconds."""
+
+
+@pytest.fixture(scope="session")
+def driver() -> Path:
+    """The driver with the backend in it, both with sanitizers."""
+    target = Path(build_folder().name) / "driver"
+    sources = [str(SOURCES / "mutant_driver.c"), str(REFERENCE_SOURCE)]
+    probe = Path(build_folder().name) / "probe.c"
+    probe.write_text("int main(void) { return 0; }\n")
+    command = [str(COMPILER), *SANITIZERS, "-o", str(target), str(probe)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode or subprocess.run([str(target)], check=False).returncode:
+        pytest.skip(f"the compiler has no sanitizers: {done.stderr.strip()[:200]}")
+    run_compiler("-O1", *SANITIZERS, LIMIT, "-o", str(target), *sources)
+    return target
+
+
+def run_driver(driver: Path, texts: Iterable[str]) -> list[int]:
+    """How many graphs were tried, compiled, and run; no sanitizer reports anything."""
+    data = [text.encode("utf-8", "surrogateescape") for text in texts]
+    stream = b"".join(b"%d\n%s" % (len(each), each) for each in data)
+    done = subprocess.run([str(driver)], input=stream, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode("utf-8", "replace")[-4000:]
+    assert done.stderr == b""
+    return [int(number) for number in done.stdout.split()]
+
+
+def test_the_graphs_run(driver: Path) -> None:
+    schema = json.loads(GRAPH_SCHEMA.read_text("utf-8"))
+    for text in good_texts():
+        jsonschema.validate(json.loads(text), schema)
+    count = len(good_texts())
+    assert count > 30
+    assert run_driver(driver, good_texts()) == [count] * 3
+
+
+@pytest.mark.fuzz
+def test_mutated_graphs_break_nothing(driver: Path) -> None:
+    tried, compiled, ran = run_driver(driver, mutants(ROUNDS))
+    assert tried == ROUNDS
+    assert ROUNDS // 20 < ran <= compiled < tried  # neither all good nor all bad
+
+
+def test_a_fault_would_be_found(tmp_path: Path) -> None:
+    """The sanitizers see a read behind the end of a tensor in such a build."""
+    source = REFERENCE_SOURCE.read_text("utf-8")
+    wrong = source.replace("if (at < 0) at += size;", "at += 4096;")
+    wrong = wrong.replace("if (at < 0 || at >= size) return", "if (at < 0) return")
+    (tmp_path / "wrong.c").write_text(wrong)
+    target = tmp_path / "wrong"
+    sources = [str(SOURCES / "mutant_driver.c"), str(tmp_path / "wrong.c")]
+    run_compiler("-O1", *SANITIZERS, LIMIT, "-o", str(target), *sources)
+    with pytest.raises(AssertionError, match="AddressSanitizer"):
+        run_driver(target, good_texts())
