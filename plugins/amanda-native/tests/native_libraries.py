@@ -15,6 +15,10 @@ from amanda_native import HEADER, REFERENCE_SOURCE
 
 SOURCES = Path(__file__).with_name("libraries")
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror")
+SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZED = "AMANDA_TEST_SANITIZED"
+"""Environment variable that asks for libraries with sanitizers, for a process that has
+their runtime loaded."""
 COMPILER = shutil.which(os.environ.get("CC", "cc"))
 
 needs_compiler = pytest.mark.skipif(
@@ -48,4 +52,5 @@ def run_compiler(*arguments: str) -> None:
 
 def reference_library() -> Path:
     """The reference backend as a library."""
-    return compile_library(REFERENCE_SOURCE, name="reference")
+    flags = SANITIZERS if os.environ.get(SANITIZED) else ()
+    return compile_library(REFERENCE_SOURCE, *flags, name="reference")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import pytest
 from json_mutants import good_texts, mutants
 from native_libraries import (
     COMPILER,
+    SANITIZED,
+    SANITIZERS,
     SOURCES,
     build_folder,
     needs_compiler,
@@ -22,7 +26,6 @@ from native_libraries import (
 from amanda_native import GRAPH_SCHEMA, REFERENCE_SOURCE
 
 pytestmark = needs_compiler
-SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 LIMIT = "-DMAX_ELEMENTS=((int64_t)1<<20)"
 """So that a shape of a mutant does not take seconds to fill."""
 ROUNDS = max(int(os.environ.get("AMANDA_FUZZ_ROUNDS", "0")), 10_000)
@@ -81,3 +84,26 @@ def test_a_fault_would_be_found(tmp_path: Path) -> None:
     run_compiler("-O1", *SANITIZERS, LIMIT, "-o", str(target), *sources)
     with pytest.raises(AssertionError, match="AddressSanitizer"):
         run_driver(target, good_texts())
+
+
+@pytest.mark.scale
+def test_the_suite_runs_with_sanitizers(driver: Path) -> None:
+    """The inherited suite, in a Python that has the runtime of the sanitizers."""
+    del driver  # there are sanitizers
+    find = [str(COMPILER), "-print-file-name=libasan.so"]
+    runtime = subprocess.run(find, capture_output=True, text=True, check=True).stdout
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": runtime.strip(),
+        "ASAN_OPTIONS": "detect_leaks=0",  # Python frees little at its end
+        SANITIZED: "1",
+    }
+    suite = f"{Path(__file__).with_name('test_plugin.py')}::TestReference"
+    command = [sys.executable, "-m", "pytest", "-q", suite, "-k", "computes or threads"]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    count = re.search(r"TestReference: (\d+) checks ran", done.stdout)
+    assert count is not None
+    assert int(count[1]) > 300

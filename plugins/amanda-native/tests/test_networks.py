@@ -1,0 +1,77 @@
+"""Networks exported by PyTorch on the reference library, as on numpy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from models.architectures import export
+from native_libraries import SOURCES, compile_library, needs_compiler
+
+import amanda
+
+pytestmark = [
+    needs_compiler,
+    pytest.mark.filterwarnings("ignore"),  # of PyTorch, while it exports
+]
+
+
+def assert_runs_as_on_numpy(
+    name: str, folder: Path, library: Path, *, small: bool
+) -> None:
+    for module in ("amanda_onnx", "onnxscript", "transformers"):
+        pytest.importorskip(module, reason=f"{module} is not installed")
+    model = export(name, folder, small=small)
+    graph = amanda.load(model.path)
+    expected = amanda.run(graph, model.feeds, backend="numpy")
+    found = amanda.run(graph, model.feeds, backend=f"native:{library}")
+    assert found.keys() == expected.keys()
+    for key, wanted in expected.items():
+        scale = np.abs(wanted).max()
+        np.testing.assert_allclose(found[key], wanted, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("name", ["ResNet-50", "BERT-base", "ViT-B"])
+def test_a_small_network(name: str, tmp_path: Path, reference: Path) -> None:
+    assert_runs_as_on_numpy(name, tmp_path, reference, small=True)
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("name", ["ResNet-50", "BERT-base"])
+def test_a_network_of_full_size(name: str, tmp_path: Path, reference: Path) -> None:
+    assert_runs_as_on_numpy(name, tmp_path, reference, small=False)
+
+
+def test_computed_shape_arguments(reference: Path) -> None:
+    graph = amanda.Graph("amanda/std/1")
+    x = graph.parameter(amanda.parse_type("float32[a, b]"), "x")
+    n = graph.parameter(amanda.parse_type("int64[2]"), "n")
+    twice = graph.add("add", [n, n]).output
+    graph.result(graph.add("slice", [x, n, twice]).output, "y")
+    fed = np.arange(24, dtype="float32").reshape(4, 6)
+    found = amanda.run(graph, [fed, np.array([1, 2])], backend=f"native:{reference}")
+    np.testing.assert_array_equal(found["y"], fed[1:2, 2:4])
+
+
+def test_a_fallback_runs_what_the_library_has_not(reference: Path) -> None:
+    graph = amanda.Graph("amanda/std/1")
+    x = graph.parameter(amanda.parse_type("float32[3]"), "x")
+    tan = graph.add("tan", [graph.add("exp", [x]).output], name="tangent").output
+    graph.result(graph.add("exp", [tan]).output, "y")
+    backend = f"native:{reference}"
+    with pytest.raises(
+        amanda.errors.BackendError, match="does not take 1 op"
+    ) as caught:
+        amanda.compile(graph, backend=backend)
+    assert caught.value.problems == (
+        "tan 'tangent': reference: there is no kernel for this op",
+    )
+    compiled = amanda.compile(graph, backend=backend, fallback="numpy")
+    fed = np.float32([0.1, 0.2, 0.3])
+    np.testing.assert_allclose(
+        compiled([fed])["y"], np.exp(np.tan(np.exp(fed))), rtol=1e-5
+    )
+    other = f"native:{compile_library(SOURCES / 'probe.c')}"  # takes every op
+    split = amanda.compile(graph, backend=backend, fallback=other).executable.report()
+    assert [piece.backend for piece in split.pieces] == ["native", other, "native"]
