@@ -67,7 +67,7 @@ def test_a_changed_attribute_of_tensorflow_is_seen_or_told() -> None:
                 silent[f"{name}.{attr}"] = each.varied
     assert silent == {}
     assert counts["tried"] > 200
-    assert min(counts["another"], counts["told"]) > 100
+    assert min(counts["another"], counts["told"]) >= 100
 
 
 # -- back ------------------------------------------------------------------------------

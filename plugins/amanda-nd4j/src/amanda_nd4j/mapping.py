@@ -6,14 +6,12 @@ and `AMANDA_ND4J_RULES` the rule sets.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 import amanda
-from amanda.dictionary import parse_name, version_key
+from amanda.dictionary import parse_name
 from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping import (
     Conversion,
@@ -25,7 +23,7 @@ from amanda.mapping import (
     op_location,
 )
 from amanda.types import DType, Shape, TensorType
-from amanda_nd4j.namespace import PATH, VARIABLE, Descriptor, descriptors, parse_files
+from amanda_nd4j.namespace import PATH, installed_descriptors
 from amanda_nd4j.rulesets import installed_declarations
 from amanda_nd4j.translation import TranslatedRules, translate_declarations
 
@@ -51,7 +49,7 @@ class Nd4jMapping(RuleMapping):
         return translate_declarations(
             self.framework,
             installed_declarations(self.framework),
-            _newest_descriptors(),
+            installed_descriptors(),
         )
 
     def conversion(
@@ -185,11 +183,6 @@ def _skip_identities(value: OutputPort | None) -> OutputPort | None:
     while value is not None and value.op.type == "Identity" and value.op.inputs:
         value = value.op.inputs[0]
     return value
-
-
-def _newest_descriptors() -> list[Descriptor]:
-    files = dict(parse_files(os.environ.get(VARIABLE, "")))
-    return descriptors(Path(files[max(files, key=version_key)]))
 
 
 TENSORFLOW = Nd4jMapping("tensorflow")

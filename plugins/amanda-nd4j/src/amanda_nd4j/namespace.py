@@ -38,6 +38,7 @@ from amanda_nd4j.textproto import Message, parse_text
 
 __all__ = [
     "ND4J",
+    "PATH",
     "VARIABLE",
     "Argument",
     "Descriptor",
@@ -46,6 +47,8 @@ __all__ = [
     "definition_of",
     "from_file",
     "from_files",
+    "installed_descriptors",
+    "installed_files",
 ]
 
 VARIABLE: Final = "AMANDA_ND4J_OPS"
@@ -229,7 +232,7 @@ class InstalledHistory:
 
     @cached_property
     def history(self) -> DictionaryHistory:
-        return from_files(dict(parse_files(os.environ.get(VARIABLE, ""))))
+        return from_files(installed_files())
 
 
 def parse_files(text: str) -> Iterable[tuple[str, str]]:
@@ -248,6 +251,17 @@ def parse_files(text: str) -> Iterable[tuple[str, str]]:
         found = re.fullmatch(r"(?:([0-9][\w.+-]*)=)?(.+)", part, re.DOTALL)
         assert found is not None, part  # `.+` matches any part
         yield found[1] or _VERSION, found[2]
+
+
+def installed_files() -> dict[str, str]:
+    """The files of descriptors that `AMANDA_ND4J_OPS` names, by version."""
+    return dict(parse_files(os.environ.get(VARIABLE, "")))
+
+
+def installed_descriptors() -> list[Descriptor]:
+    """The ops of the newest of these files."""
+    files = installed_files()
+    return descriptors(Path(files[max(files, key=version_key)]))
 
 
 ND4J = InstalledHistory()

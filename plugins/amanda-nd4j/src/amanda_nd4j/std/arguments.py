@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from amanda.mapping import Decline
 from amanda.types import DType
 from amanda_nd4j.lenses import TYPE_CODES
 from amanda_std import ops
-from amanda_std.mappings import expect, known_content, known_scalar
+from amanda_std.mappings import (
+    expect,
+    known_content,
+    known_scalar,
+    required_content,
+)
 
 __all__ = [
     "HINTS",
+    "as_integers",
     "axes_of",
     "axis_of",
     "dtype_of_code",
@@ -43,10 +48,13 @@ def numbers_of(value: Any) -> list[int]:
 
 def known_numbers(value: Any, what: str) -> list[int]:
     """An input as a list of integers; Decline where they are known at run time."""
-    found = known_content(value)
-    if found is None:
-        raise Decline(f"{what} is known at run time only")
-    return numbers_of(found)
+    return numbers_of(required_content(value, what))
+
+
+def as_integers(value: Any) -> Any:
+    """A shape argument; nd4j takes numbers of any type."""
+    return value if value.dtype.kind in ("int", "uint") else ops.astype(
+        value, dtype="int64")  # fmt: skip
 
 
 def axes_of(axes: Any, dimensions: Any = None) -> Any:

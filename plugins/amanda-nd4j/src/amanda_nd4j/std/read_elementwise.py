@@ -99,9 +99,10 @@ def read_maximum(*xs: Any) -> Any:
     return reduce(ops.maximum, xs)
 
 
-def read_cast(x: Any, *, dtype: Any) -> Any:
-    """cast to `astype`."""
-    return ops.astype(x, dtype=dtype)
+def read_cast(x: Any, *, dtype: Any = None, dst: Any = None) -> Any:
+    """cast to `astype`; the type may be a number."""
+    expect(dtype is not None or dst is not None, "an element type is expected")
+    return ops.astype(x, dtype=dtype or dtype_of_code(int(dst)))
 
 
 def _cast_reader(target: str) -> Callable[..., Any]:

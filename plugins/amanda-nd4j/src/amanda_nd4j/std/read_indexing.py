@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from amanda_nd4j.std.arguments import (
+    as_integers,
     axis_of,
     expect_no_other,
     integer_of,
@@ -38,7 +39,7 @@ def read_gather(
     del dtype
     numbers = numbers_of(dimensions)
     at = axis_of(axis, numbers[:1], default=0)
-    where = np.array(numbers[1:], "int64") if indices is None else indices
+    where = np.array(numbers[1:], "int64") if indices is None else as_integers(indices)
     return ops.gather(x, where, axis=at)
 
 
@@ -116,7 +117,7 @@ def _scatter_rows(
 
 def read_dynamic_partition(x: Any, parts: Any, *, numPartitions: Any) -> Any:
     """The slices of x with each number of a part."""
-    flat = ops.reshape(parts, [-1])
+    flat = ops.reshape(as_integers(parts), [-1])
     rank = rank_of(parts)
     shape = ops.slice_(ops.shape_of(x), [rank], [2**31])
     rows = ops.reshape(x, ops.concat(np.array([-1]), shape)) if rank != 1 else x
@@ -130,7 +131,7 @@ def read_dynamic_stitch(*xs: Any, numPartitions: Any = None) -> Any:
     """Data interleaved at indices; the last of equal indices wins."""
     half = len(xs) // 2
     expect(int(numPartitions or half) == half, "as many indices as data")
-    places, data = xs[:half], xs[half:]
+    places, data = [as_integers(x) for x in xs[:half]], xs[half:]
     at = ops.concat(*(ops.reshape(place, [-1]) for place in places), axis=0)
     first = rank_of(places[0])
     shape = ops.slice_(ops.shape_of(data[0]), [first], [2**31])

@@ -12,6 +12,7 @@ import numpy as np
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda_nd4j.std.arguments import (
+    as_integers,
     axes_of,
     axis_of,
     expect_no_other,
@@ -21,6 +22,7 @@ from amanda_nd4j.std.arguments import (
     numbers_of,
     one_of,
 )
+from amanda_nd4j.std.read_elementwise import same_types
 from amanda_std import ops
 from amanda_std.dataflow import strided_slice
 from amanda_std.mappings import (
@@ -75,7 +77,7 @@ def read_reshape(
     """reshape to `reshape`, in the order c."""
     del dtype
     if shape is not None:
-        return ops.reshape(x, known_or_value(shape))
+        return ops.reshape(x, known_or_value(as_integers(shape)))
     sizes = numbers_of(shapeArr)
     if sizes and sizes[0] in _ORDERS:
         expect(sizes[0] == _ORDERS[0], "a shape in the order f")
@@ -97,9 +99,27 @@ def read_transpose(
 ) -> Any:
     """transpose and permute to `transpose`; without an order, axes are reversed."""
     del dtype
-    order = known_numbers(perm, "the order of axes") if perm is not None else None
-    order = numbers_of(reverseDims) if perm is None else order
-    return ops.transpose(x, perm=tuple(order)) if order else ops.transpose(x)
+    if perm is None:
+        order = numbers_of(reverseDims)
+        return ops.transpose(x, perm=tuple(order)) if order else ops.transpose(x)
+    try:
+        order = known_numbers(perm, "the order of axes")
+    except Decline:
+        return _transpose_by(x, perm)
+    return ops.transpose(x, perm=tuple(order))
+
+
+def _transpose_by(x: Any, perm: Any) -> Any:
+    """Axes in an order that is computed: a gather of the elements of the result."""
+    rank = rank_of(x)
+    numbers = ops.reshape(ops.astype(perm, dtype="int64"), [rank])
+    order = ops.remainder(numbers, np.int64(rank))
+    shape = ops.shape_of(x)
+    steps = ops.cumulative_prod(shape, 0, exclusive=True, reverse=True)
+    wanted = ops.gather(shape, order)
+    at = ops.unravel_index(ops.arange(0, ops.size(x)), wanted)
+    places = ops.sum(at * ops.expand_dims(ops.gather(steps, order), [1]), [0])
+    return ops.reshape(ops.gather(ops.reshape(x, [-1]), places), wanted)
 
 
 def read_squeeze(x: Any, axes: Any = None, *, _a: Any = None, dtype: Any = None) -> Any:
@@ -210,13 +230,23 @@ def _static_slice(x: Any, starts: Sequence[int], sizes: Sequence[int]) -> Any:
 
 
 def read_strided_slice(
-    x: Any, begin: Any, end: Any, strides: Any = None, /, *, e: Any = None,
+    x: Any, begin: Any = None, end: Any = None, strides: Any = None, /, *,
+    e: Any = None,
     **masks: Any,
 ) -> Any:  # fmt: skip
-    """Python's x[begin:end:strides], with masks for `...`, `newaxis` and integers."""
-    expect(strides is not None and e is None, "strides as an input are expected")
+    """Python's x[begin:end:strides], with masks for `...`, `newaxis` and integers.
+
+    Begins, ends and strides are inputs, or else a list after the masks.
+    """
     given = {k: int(v) for k, v in masks.items() if k.endswith("mask") and v}
-    return strided_slice(x, begin, end, strides, **given)
+    if begin is None:
+        numbers = numbers_of(e)
+        size = len(numbers) // 3
+        parts = (numbers[i * size : (i + 1) * size] for i in range(3))
+        return strided_slice(x, *parts, **given)
+    expect(strides is not None, "strides as an input are expected")
+    vectors = (as_integers(v) for v in (begin, end, strides))
+    return strided_slice(x, *vectors, **given)
 
 
 def read_tile(
@@ -272,7 +302,10 @@ def read_range(
                        f"{n}.int64", n) for n in names]  # fmt: skip
         kind = str(dtype or ("int32" if isinstance(ends[0], int) else "float32"))
         return ops.range(*(np.asarray(v, kind) for v in ends))
-    y = ops.range(start, stop, step)
+    ends = [ops.reshape(value, []) for value in (start, stop, step)]
+    for value in ends[1:]:
+        ends[0], _ = same_types(ends[0], value)
+    y = ops.range(*(cast_to(value, ends[0].dtype) for value in ends))
     return y if dtype is None else cast_to(y, dtype)
 
 

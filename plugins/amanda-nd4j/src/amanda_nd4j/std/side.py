@@ -19,6 +19,7 @@ from amanda.mapping import PlainSide
 from amanda.types import Type
 from amanda_nd4j.std.arguments import HINTS
 from amanda_nd4j.std.unused_ops import remove_unused
+from amanda_nd4j.undeclared import UNDECLARED
 from amanda_std.dataflow import (
     TokenOps,
     structure_control_flow,
@@ -36,13 +37,6 @@ TOKENS: Final = TokenOps(
     again=("next_iteration",), condition="loop_cond", identity="identity",
     frame="frameName", loop=LOOP, conditional=CONDITIONAL,
 )  # fmt: skip
-_UNDECLARED: Final = {
-    "conv2d": ("wFormat",), "depthwise_conv2d": ("wFormat",),
-    "deconv2d": ("wFormat",), "deconv2d_tf": ("wFormat",), "conv3dnew": ("wFormat",),
-    "non_max_suppression": ("scoreThreshold.double", "outputs.double"),
-    "reduce_logsumexp": ("keepDims.int64",),
-}  # fmt: skip
-"""Arguments that ops have, and their descriptors do not."""
 
 
 class Nd4jHubSide(PlainSide):
@@ -59,14 +53,14 @@ class Nd4jHubSide(PlainSide):
         if found is None:
             return None
         places = tuple(f"#{i}" for i in range(max(len(found.inputs), 1)))
-        more = dict.fromkeys(_UNDECLARED.get(type, ()))
+        more = dict.fromkeys(UNDECLARED.get(type, ()))
         return found._replace(
             inputs=places,
             optional=frozenset(places),
             variadic=places[-1],
             outputs=None,  # the descriptors do not list all
             attrs=MappingProxyType({**more, **found.attrs}),
-            hints=frozenset({*found.hints, *HINTS}),
+            hints=frozenset({*found.hints, *HINTS, "_samediff:*"}),
         )
 
     def parameter_types(

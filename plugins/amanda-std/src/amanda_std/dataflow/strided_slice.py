@@ -25,7 +25,10 @@ def strided_slice(
     end_mask: int = 0, ellipsis_mask: int = 0, new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
 ) -> Any:  # fmt: skip
-    """Python's x[begin:end:strides], with masks for `...`, `newaxis` and integers."""
+    """Python's x[begin:end:strides], with masks for `...`, `newaxis` and integers.
+
+    Each of the three is a list or a vector.
+    """
     plan = _SlicePlan.of(
         x, begin, end, strides, begin_mask=begin_mask, end_mask=end_mask,
         ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask,
@@ -56,7 +59,8 @@ class _SlicePlan:
         end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
     ) -> _SlicePlan:  # fmt: skip
         starts, stops, count = _items_of(begin), _items_of(end), _length_of(begin)
-        steps = required_content(strides, "strides")
+        is_list = isinstance(strides, list)
+        steps = strides if is_list else required_content(strides, "strides")
         plan, axis, out = cls(), 0, 0
         explicit = [
             i for i in range(count)
@@ -116,6 +120,8 @@ def _stop_after(start: Any) -> Any:
 
 
 def _length_of(value: Any) -> int:
+    if isinstance(value, list):
+        return len(value)
     size = value.type.shape.dims[0] if rank_of(value) == 1 else None
     if not isinstance(size, int):
         raise Decline("the number of sliced axes is not static")
@@ -124,7 +130,7 @@ def _length_of(value: Any) -> int:
 
 def _items_of(value: Any) -> Any:
     """The elements of a vector by index: numbers where they are known."""
-    found = known_content(value)
+    found = value if isinstance(value, list) else known_content(value)
     if found is not None:
         return found.__getitem__
 

@@ -385,7 +385,9 @@ def _branches_of(graph: Graph, kinds: TokenOps, merge: Op) -> _Branches:
 def _replace_conditional(
     graph: Graph, kinds: TokenOps, predicate: OutputPort, group: list[_Branches]
 ) -> None:
-    indexed = [b.merge for b in group if b.merge.outputs[1].users]
+    indexed = [
+        b.merge for b in group if any(port.users for port in b.merge.outputs[1:])
+    ]
     type, names = kinds.conditional, ["else_branch", "then_branch"]
     attrs = dict(kinds.conditional_attrs)
     if group[0].is_numbered:
