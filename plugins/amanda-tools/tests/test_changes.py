@@ -163,6 +163,23 @@ def test_channels_of_all_groups_are_compared() -> None:
     assert amanda.apply(graph, tool).report.summary["groups of channels"] == 1
 
 
+def test_weights_of_linear_layers_are_inputs_by_outputs() -> None:
+    """`linear(x, w, b)` is x @ w + b, so channels are the columns of w."""
+    weight = np.array([[1, 9, 2], [1, 9, 2]], "float32")
+    graph = Graph("amanda/std/1")
+    x = Value(graph.parameter("float32[n, 2]", "x"))
+    with tracing(graph):
+        bias = np.array([3, 4, 5], "float32")
+        held = Value(graph.constant(weight, "w").output)
+        inner = ops.linear(x, held, Value(graph.constant(bias, "b").output))
+        graph.result(ops.linear(ops.relu(inner), np.ones((3, 2), "float32")), "y")
+    pruned = amanda.apply(graph, Prune(kind="channels", ratio=0.4)).graph
+    left = [pruned.ops[n].attrs["value"].numpy().tolist() for n in ("w", "b")]
+    assert left == [[[9, 2], [9, 2]], [4, 5]]
+    pruned = amanda.apply(graph, Prune(kind="n:m", n=1, m=2)).graph
+    assert (pruned.ops["w"].attrs["value"].numpy() == 0).sum() == 3
+
+
 def test_what_matters_least_to_a_loss_goes() -> None:
     """The channel that goes is the one without which the loss changes least."""
     weight = np.array([[3, 0.1], [2, 0.2]], "float32")

@@ -146,6 +146,67 @@ def test_levels_cover_the_weight(axis: int | None, block: int) -> None:
     assert np.max(levels.scale) == pytest.approx(np.abs(weight).max() / 127)
 
 
+def uneven_network() -> tuple[Graph, Any]:
+    """Convolutions, one depthwise, with channels of very different ranges."""
+    random = np.random.default_rng(3)
+    graph = Graph("amanda/std/1")
+    x = Value(graph.parameter("float32[4, 3, 8, 8]", "x"))
+
+    def weight(*shape: int) -> Any:
+        spread = 10 ** random.uniform(-2, 0, (shape[0], *[1] * (len(shape) - 1)))
+        array = (random.normal(size=shape) * spread).astype("float32")
+        return Value(graph.constant(array).output)
+
+    with tracing(graph):
+        y = ops.relu(ops.conv(x, weight(8, 3, 3, 3), weight(8)))
+        y = ops.relu(ops.conv(y, weight(8, 1, 3, 3), weight(8), groups=8))
+        y = ops.relu(ops.conv(y, weight(6, 8, 1, 1), weight(6)))
+        y = ops.mean(y, axes=(2, 3))
+        graph.result(ops.add(ops.matmul(y, weight(6, 5)), weight(5)), "y")
+    return graph, random.normal(size=(4, 3, 8, 8)).astype("float32")
+
+
+def test_equalized_layers_compute_the_same() -> None:
+    from amanda_tools.quantization.equalization import equalize
+
+    graph, x = uneven_network()
+    [before] = amanda.run(graph, [x], backend="numpy").values()
+    weights = [op.attrs["value"].numpy() for op in graph if op.is_constant]
+    assert equalize(graph) == 2
+    [after] = amanda.run(graph, [x], backend="numpy").values()
+    np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-6)
+    first, _, second, *_ = [op.attrs["value"].numpy() for op in graph if op.is_constant]
+    ranges = [np.abs(w).max((1, 2, 3)) for w in (first, second)]
+    spread = [np.abs(w).max((1, 2, 3)) for w in (weights[0], weights[2])]
+    assert np.ptp(np.log(ranges[0])) < np.ptp(np.log(spread[0]))
+
+
+@pytest.mark.parametrize("option", ["equalize", "correct_bias"])
+def test_equalization_and_correction_lower_the_error(option: str) -> None:
+    """With one scale for each weight of 4 bits."""
+    graph, x = uneven_network()
+    options: dict[str, Any] = {"mode": "weights", "bits": 4, "per_channel": False}
+    ratios = []
+    for extra in ({}, {option: True}):
+        tool = Quantise(**options, **extra)
+        report = amanda.apply(graph, tool, data=[[x]]).report
+        ratios.append(report.summary["SNR of y (dB)"])
+    assert ratios[1] > ratios[0] + 1
+
+
+def test_corrected_means_are_those_of_the_float_model() -> None:
+    """By algebra: the mean of each channel of the first layer does not move."""
+    graph, x = uneven_network()
+    tool = Quantise(mode="weights", bits=3, correct_bias=True, skip=())
+    quantized = amanda.apply(graph, tool, data=[[x]]).graph
+    means = []
+    for each in (graph, quantized):
+        first = next(op for op in each if op.type == "conv").output
+        value = np.asarray(amanda.run(each, [x], [first], backend="numpy")[first])
+        means.append(value.mean((0, 2, 3)))
+    np.testing.assert_allclose(means[1], means[0], rtol=1e-4, atol=1e-5)
+
+
 def test_training_graphs_have_gradients() -> None:
     """Fake quantization passes gradients, so training lowers the loss."""
     graph = amanda.apply(digits(), Quantise(mode="training"), data=[[X]]).graph
@@ -170,6 +231,7 @@ def test_training_graphs_have_gradients() -> None:
         ({"mode": "static"}, [], "needs example inputs"),
         ({"mode": "other"}, [[X]], "no mode 'other'"),
         ({"bits": 9}, [[X]], "2 to 8 bits"),
+        ({"mode": "weights", "correct_bias": True}, [], "needs example inputs"),
         ({"calibration": "best"}, [[X]], "no calibration 'best'"),
     ],
 )

@@ -145,8 +145,7 @@ class _Finder:
             return op.type == "matmul" and self._product_of_values(op)
         if len(weight.attrs["value"].shape) != 2:
             return False
-        out_axis = 0 if op.type == "linear" else 1
-        return self._layer(op, weight, out_axis, 1 - out_axis, rank - 1)
+        return self._layer(op, weight, 1, 0, rank - 1)
 
     def _layer(
         self, op: Op, weight: Op, out_axis: int, in_axis: int, axis: int

@@ -263,7 +263,7 @@ def _input_axis(op: Op) -> int:
         layout = str(op.attrs.get("kernel_layout", "OI*"))
         rank = len(op.inputs[1].op.attrs["value"].shape)  # type: ignore[union-attr]
         return layout.replace("*", "*" * (rank - len(layout) + 1)).index("I")
-    return 1 if op.type == "linear" else -2
+    return -2
 
 
 def _keep_n_of_m(importance: Array, n: int, m: int, axis: int) -> Array:

@@ -16,6 +16,8 @@ from amanda.tensors import Tensor
 from amanda.types import DType
 from amanda_std import Value, ops
 from amanda_tools.analysis.selection import is_float_tensor
+from amanda_tools.quantization.correction import mean_errors
+from amanda_tools.quantization.equalization import equalize
 from amanda_tools.quantization.ranges import Levels, calibrate, weight_levels
 
 __all__ = ["Quantise", "signal_to_noise"]
@@ -45,6 +47,10 @@ class Quantise(Tool):
     - `bits`: of weights; `block`: how many consecutive weights share a scale (0: all of
       an output channel)
     - `per_channel`, `symmetric` (activations), `percentile`
+    - `equalize`: give the channels of consecutive layers similar ranges first, which
+      changes nothing else (for `per_channel=False`, above all)
+    - `correct_bias`: take back how far rounding moves the mean of each channel, on the
+      example inputs
     - `types`: the ops with weights to quantize; `skip`: names of ops to leave
     - `backend`: what calibration runs on
 
@@ -64,6 +70,8 @@ class Quantise(Tool):
         per_channel: bool = True,
         symmetric: bool = False,
         percentile: float = 99.99,
+        equalize: bool = False,
+        correct_bias: bool = False,
         types: Sequence[str] = _LAYERS,
         skip: Sequence[str] = (),
         backend: str = "numpy",
@@ -75,12 +83,15 @@ class Quantise(Tool):
         self.mode, self.calibration = mode, calibration
         self.bits, self.block, self.per_channel = bits, block, per_channel
         self.symmetric, self.percentile = symmetric, percentile
+        self.equalize, self.correct_bias = equalize, correct_bias
         self.types, self.skip, self.backend = tuple(types), frozenset(skip), backend
 
     def instrument(self, instrumentation: Instrumentation) -> None:
         """Quantize the graph, and report the errors."""
         graph = instrumentation.graph
-        improve(graph, "fold")
+        improve(graph, "fold", "fold_norms", "fuse", "drop")
+        if self.equalize:
+            instrumentation.report.summary["equalized pairs"] = equalize(graph)
         before: dict[Any, Any] = {}
         original = graph.clone(memo=before)
         sites = [
@@ -90,6 +101,8 @@ class Quantise(Tool):
             and site.graph is graph and _weight_of(site.op) is not None
         ]  # fmt: skip
         outputs = [site.op.outputs[0] for site in sites]
+        if self.correct_bias:
+            self._correct_biases(instrumentation, sites)
         if self.mode in ("static", "training"):
             self._quantize_activations(instrumentation, sites)
         for site in sites:
@@ -150,13 +163,53 @@ class Quantise(Tool):
 
     # -- weights --------------------------------------------------------------------
 
+    def _levels_of(self, op: Op) -> Levels:
+        """The levels of an op's weight."""
+        weight = _weight_of(op)
+        assert weight is not None
+        axis = _reduced_axis(op) if self.block else self._channel_axis(op)
+        return weight_levels(weight.numpy().astype("float32"), axis, self.bits,
+                             self.block)  # fmt: skip
+
+    def _correct_biases(
+        self, instrumentation: Instrumentation, sites: Sequence[Site]
+    ) -> None:
+        """Subtract from each bias the mean error that rounded weights make."""
+        if not instrumentation.data:
+            raise UsageError(
+                "the correction of biases needs example inputs",
+                hint="amanda.apply(graph, tool, data=[feeds, ...])",
+            )
+        errors: dict[Op, tuple[Array, int]] = {}
+        for site in sites:
+            weight, levels = _weight_of(site.op), self._levels_of(site.op)
+            assert weight is not None
+            array = weight.numpy().astype("float32")
+            rounded = _dequantize(
+                _integers(array, levels, self.bits, self.block), levels, self.block
+            )
+            if _bias_of(site.op) is None:
+                instrumentation.not_observed(site, "bias correction", "it has no bias")
+            else:
+                errors[site.op] = (rounded - array, _result_axis(site.op))
+        found = mean_errors(
+            instrumentation.graph, errors, instrumentation.data, self.backend
+        )
+        for op, moved in found.items():
+            bias = _bias_of(op)
+            assert bias is not None
+            assert bias.source is not None
+            old = bias.source.op.attrs["value"].numpy()
+            new = (old - moved.reshape(old.shape)).astype(old.dtype)
+            with instrumentation.graph.before(bias.op):
+                bias.connect(instrumentation.graph.constant(Tensor.of(new)).output)
+
     def _quantize_weight(self, site: Site) -> None:
         """Store the weight of an op in few bits; dequantized where it is read."""
         weight = _weight_of(site.op)
         assert weight is not None
         array = weight.numpy().astype("float32")
-        axis = _reduced_axis(site.op) if self.block else self._channel_axis(site.op)
-        levels = weight_levels(array, axis, self.bits, self.block)
+        levels = self._levels_of(site.op)
         integers = _integers(array, levels, self.bits, self.block)
         site.record("weight SNR (dB)", signal_to_noise(
             array, _dequantize(integers, levels, self.block)))  # fmt: skip
@@ -165,7 +218,7 @@ class Quantise(Tool):
             return
         if self.mode == "weights" and self.block and _is_matrix_product(site.op):
             site.graph.imports.setdefault("com.microsoft", 1)  # of ONNX: MatMulNBits
-            site.replace(partial(_packed_product, site.op, integers, levels, self))
+            site.replace(partial(_packed_product, integers, levels, self))
             return
         kind = DType("int4" if self.bits <= 4 else "int8")
         stored = Tensor.of(integers.astype(kind.numpy))
@@ -173,7 +226,7 @@ class Quantise(Tool):
             constant = site.graph.constant(stored).output
             zeros = levels.zero_point.astype(kind.numpy)  # which QGemm asks for
             value = ops.dequantize(
-                Value(constant), levels.scale, zeros, axis=axis, block=self.block
+                Value(constant), levels.scale, zeros, axis=levels.axis, block=self.block
             )
         site.op.input_ports[1].connect(value.port)
 
@@ -250,13 +303,19 @@ def _place(op: Op) -> _Place:
         layout = str(op.attrs.get("kernel_layout", "OI*"))
         axes = layout.replace("*", "*" * (len(weight.shape) - len(layout) + 1))
         return _Place(axes.index("O"), axes.index("I"))
-    if op.type == "linear":
-        return _Place(0, 1)
     return _Place(len(weight.shape) - 1, len(weight.shape) - 2)
 
 
 def _output_axis(op: Op) -> int:
     return _place(op).outputs
+
+
+def _result_axis(op: Op) -> int:
+    """The axis of an op's result along which its output channels are."""
+    if op.type != "conv":
+        return -1
+    layout = str(op.attrs.get("layout", "NC*"))
+    return 1 if layout == "NC*" else -1
 
 
 def _reduced_axis(op: Op) -> int:
@@ -329,14 +388,12 @@ def _is_matrix_product(op: Op) -> bool:
 
 
 def _packed_product(
-    op: Op, integers: Array, levels: Levels, tool: Quantise, *inputs: Any
+    integers: Array, levels: Levels, tool: Quantise, *inputs: Any
 ) -> Any:
     """x times a weight whose rows are packed in blocks of unsigned integers."""
     if tool.bits not in (2, 4, 8):
         raise UsageError("packed weights have 2, 4 or 8 bits", got=tool.bits)
-    rows, scale = (integers, levels.scale) if op.type == "linear" else (
-        integers.T, levels.scale.T,
-    )  # fmt: skip
+    rows, scale = integers.T, levels.scale.T
     middle = 1 << (tool.bits - 1)
     unsigned = np.pad(rows.astype("int16") + middle,
                       [(0, 0), (0, -rows.shape[1] % tool.block)],
