@@ -43,6 +43,7 @@ typedef struct {
 #define KERNEL(name) \
   static const char *k_##name(tensor *y, const tensor *const *x, const attributes *a)
 
+/* part product: tensor */
 static int64_t dims_product(const int64_t *dims, int count) {
   int64_t n = 1;
   for (int d = 0; d < count; d++) n *= dims[d];
@@ -52,12 +53,13 @@ static int64_t dims_product(const int64_t *dims, int count) {
 /* part item_size: tensor */
 static size_t item_size(int type) { return type == INT64 ? 8 : type == BOOL ? 1 : 4; }
 
-/* part strides: tensor */
+/* part row_strides: tensor */
 static void row_strides(int64_t *stride, const tensor *t) {
   int64_t step = 1;
   for (int d = t->rank - 1; d >= 0; step *= t->shape[d--]) stride[d] = step;
 }
 
+/* part broadcast_strides: row_strides */
 /* Strides of `t` as if broadcast to `rank` axes. */
 static void broadcast_strides(int64_t *stride, const tensor *t, int rank) {
   int64_t own[MAX_RANK];
@@ -109,7 +111,7 @@ static int walk_next(walk *w) {
   return 0;
 }
 
-/* part copy: walk strides item_size */
+/* part copy: walk item_size row_strides */
 #define COPY_AS(T)                                                      \
   for (int64_t i = 0; i < w.inner; i++)                                 \
     ((T *)to)[w.at[0] + i * w.step[0]] = ((const T *)from)[w.at[1] + i * w.step[1]]
@@ -135,11 +137,12 @@ static void copy_elements(int type, void *to, int64_t *to_stride, const void *fr
   } while (walk_next(&w));
 }
 
+/* part element: item_size */
 static char *element(const tensor *t, int64_t i) {
   return (char *)t->data + i * (int64_t)item_size(t->type);
 }
 
-/* part unary: tensor */
+/* part unary: product */
 #define UNARY(T, R, E)                                       \
   do {                                                       \
     const T *p = x[0]->data;                                 \
@@ -234,7 +237,7 @@ KERNEL(astype) { /* numbers out of range become the lowest one, as x86 has it */
   return NULL;
 }
 
-/* part binary: walk strides */
+/* part binary: walk broadcast_strides */
 #define BINARY_LOOP(T, R, I, J, E)             \
   for (int64_t i = 0; i < w.inner; i++) {      \
     const T u = p[I], v = q[J];                \
@@ -308,7 +311,7 @@ COMPARISON(logical_and, u != 0 && v != 0)
 /* part logical_or: binary */
 COMPARISON(logical_or, u != 0 || v != 0)
 
-/* part where: walk strides item_size */
+/* part where: walk broadcast_strides item_size */
 #define WHERE_AS(T)                                                               \
   for (int64_t i = 0; i < w.inner; i++)                                           \
     ((T *)y->data)[w.at[0] + i] =                                                 \
@@ -333,7 +336,7 @@ KERNEL(where) {
   return NULL;
 }
 
-/* part same: tensor item_size */
+/* part same: product item_size */
 KERNEL(same) { /* reshape, squeeze, expand_dims, identity */
   (void)a;
   memcpy(y->data, x[0]->data,
@@ -349,7 +352,7 @@ KERNEL(transpose) {
   copy_elements(y->type, y->data, to, x[0]->data, from, y->shape, y->rank);
   return NULL;
 }
-/* part broadcast_to: copy */
+/* part broadcast_to: copy broadcast_strides */
 KERNEL(broadcast_to) {
   int64_t from[MAX_RANK], to[MAX_RANK];
   (void)a;
@@ -358,7 +361,7 @@ KERNEL(broadcast_to) {
   copy_elements(y->type, y->data, to, x[0]->data, from, y->shape, y->rank);
   return NULL;
 }
-/* part slice: copy */
+/* part slice: copy element product */
 KERNEL(slice) { /* a start and a step for every axis; flip, too */
   int64_t from[MAX_RANK], to[MAX_RANK], first = 0;
   row_strides(from, x[0]);
@@ -371,7 +374,7 @@ KERNEL(slice) { /* a start and a step for every axis; flip, too */
     copy_elements(y->type, y->data, to, element(x[0], first), from, y->shape, y->rank);
   return NULL;
 }
-/* part concat: copy */
+/* part concat: copy element product */
 KERNEL(concat) { /* `groups` is the number of inputs */
   const int axis = (int)a->list[AXES].item[0];
   int64_t from[MAX_RANK], to[MAX_RANK], at = 0;
@@ -384,7 +387,7 @@ KERNEL(concat) { /* `groups` is the number of inputs */
   }
   return NULL;
 }
-/* part pad: copy */
+/* part pad: copy element */
 KERNEL(pad) { /* (low, high) for every axis; negative numbers crop */
   int64_t from[MAX_RANK], to[MAX_RANK], shape[MAX_RANK], read = 0, write = 0, zero = 0;
   int64_t none[MAX_RANK] = {0};
@@ -402,7 +405,7 @@ KERNEL(pad) { /* (low, high) for every axis; negative numbers crop */
   copy_elements(y->type, element(y, write), to, element(x[0], read), from, shape, y->rank);
   return NULL;
 }
-/* part gather: copy */
+/* part gather: product item_size */
 KERNEL(gather) {
   const int axis = (int)a->list[AXES].item[0];
   const int64_t size = x[0]->shape[axis], n = dims_product(x[1]->shape, x[1]->rank);
@@ -427,7 +430,7 @@ KERNEL(shape_of) {
   return NULL;
 }
 
-/* part reduce: walk strides */
+/* part reduce: walk row_strides */
 /* Two walks: over the axes that stay, and over those that are reduced. */
 static int reduce_begin(walk *kept, int64_t stride[1][MAX_RANK], int64_t *shape,
                         const tensor *x, const attributes *a) {
@@ -517,7 +520,7 @@ KERNEL(argmax) { /* `flag`: the last of several */
 #undef RESULT
 #define RESULT acc
 
-/* part matmul: walk strides */
+/* part matmul: walk row_strides product */
 #define PRODUCT(T)                                                              \
   do                                                                            \
     for (int64_t i = 0; i < rows; i++) {                                        \
@@ -558,7 +561,7 @@ KERNEL(matmul) {
   return NULL;
 }
 
-/* part windows: tensor strides */
+/* part windows: row_strides */
 /* Geometry of convolution and pooling, with three spatial axes; the first may be 1. */
 typedef struct {
   int64_t size[3], out[3], kernel[3], step[3], gap[3], low[3];
@@ -585,6 +588,7 @@ static void windows_of(windows *g, const tensor *x, const tensor *y, const attri
   }
 }
 
+/* part inside: windows */
 /* Outputs [from, to) of axis `i` whose element `k` of the window is inside. */
 static void inside(const windows *g, int i, int64_t k, int64_t *from, int64_t *to) {
   const int64_t first = k * g->gap[i] - g->low[i], room = g->size[i] - 1 - first;
@@ -593,7 +597,7 @@ static void inside(const windows *g, int i, int64_t k, int64_t *from, int64_t *t
   if (*to > g->out[i]) *to = g->out[i];
 }
 
-/* part conv: windows */
+/* part conv: inside */
 /* y += w * x for all outputs that the element (k0, k1, k2) of the kernel reaches. */
 static void conv_element(const windows *g, float *y, const float *x, float w, int64_t k0,
                          int64_t k1, int64_t k2) {

@@ -1,0 +1,118 @@
+"""Primitives without a kernel in C, by ops that have one; loops are unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from amanda.errors import LimitError
+from amanda.mapping import Decline
+from amanda_std import ops
+from amanda_std.backends import inline_body, per_tensor
+
+__all__ = ["DEFINITIONS"]
+
+MOST_STEPS: Final = 1024
+"""Iterations of a loop that are unrolled."""
+
+
+def split(x: Any, sizes: Any = None, *, axis: int = 0, outputs: int = 0) -> Any:
+    """Slices of x."""
+    size = _static(x.shape[axis])
+    if sizes is None:
+        step = -(-size // outputs)
+        sizes = [min(step, size - step * i) for i in range(outputs)]
+    ends = [int(each) for each in np.cumsum([0, *sizes])]
+    return tuple(
+        ops.slice(x, [start], [stop], [axis])
+        for start, stop in zip(ends, ends[1:], strict=False)
+    )
+
+
+def clip(x: Any, low: Any = None, high: Any = None) -> Any:
+    x = x if low is None else ops.maximum(x, low)
+    return x if high is None else ops.minimum(x, high)
+
+
+def stack(*xs: Any, axis: int = 0) -> Any:
+    return ops.concat(*[ops.expand_dims(x, [axis]) for x in xs], axis=axis)
+
+
+def full(shape: Any, value: Any) -> Any:
+    return ops.broadcast_to(value, shape)
+
+
+def tile(x: Any, repeats: Any) -> Any:
+    """x with an axis before each of its own, broadcast, and joined."""
+    sizes = [(int(r), _static(n)) for r, n in zip(repeats, x.shape, strict=True)]
+    rows = ops.reshape(x, [d for _, n in sizes for d in (1, n)])
+    wide = ops.broadcast_to(rows, [d for r, n in sizes for d in (r, n)])
+    return ops.reshape(wide, [r * n for r, n in sizes])
+
+
+def logaddexp(a: Any, b: Any) -> Any:
+    largest = ops.maximum(a, b)
+    return largest + ops.log1p(ops.exp(-ops.abs(a - b)))
+
+
+def scan(
+    body: Any, length: Any = None, *values: Any, carried: int, axes: Any = None,
+    reverse: Any = None, out_axes: Any = None, out_reverse: Any = None,
+) -> Any:  # fmt: skip
+    """One copy of the body for each step."""
+    now, xs = values[:carried], values[carried:]
+    at, back = per_tensor(axes, len(xs), 0), per_tensor(reverse, len(xs), False)
+    count = _steps(_static(length if not xs else xs[0].shape[at[0]]))
+    rows: list[Sequence[Any]] = []
+    for i in range(count):
+        places = [count - 1 - i if turned else i for turned in back]
+        read = [
+            ops.squeeze(ops.slice(x, [place], [place + 1], [axis]), [axis])
+            for x, place, axis in zip(xs, places, at, strict=True)
+        ]
+        found = inline_body(body, (*now, *read))
+        now = found[:carried]
+        rows.append(found[carried:])
+    outputs = len(rows[0])
+    to, turns = (
+        per_tensor(out_axes, outputs, 0),
+        per_tensor(out_reverse, outputs, False),
+    )
+    stacks = [
+        stack(*[row[k] for row in (rows[::-1] if turns[k] else rows)], axis=to[k])
+        for k in range(outputs)
+    ]
+    return (*now, *stacks)
+
+
+def _steps(count: int) -> int:
+    if not 0 < count <= MOST_STEPS:
+        raise LimitError(
+            "a loop of this length is not written as C",
+            expected=f"1 to {MOST_STEPS} iterations",
+            got=count,
+        )
+    return count
+
+
+def _static(size: Any) -> int:
+    if not isinstance(size, int):
+        raise Decline("a size is known only when the graph runs")
+    return size
+
+
+DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "split": split,
+        "clip": clip,
+        "stack": stack,
+        "full": full,
+        "tile": tile,
+        "logaddexp": logaddexp,
+        "scan": scan,
+        "stop_gradient": ops.identity,
+    }
+)

@@ -1,0 +1,105 @@
+"""Graphs of static shape in the ops that have kernels in C, or why they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+import amanda
+from amanda.errors import BackendError
+from amanda.types import TensorType
+from amanda_native.c_export.definitions import DEFINITIONS
+from amanda_native.c_export.kernel_source import C_TYPES, kernel_rows
+from amanda_std import NAMESPACE
+from amanda_std.backends import infer, lower
+
+if TYPE_CHECKING:
+    from amanda.graph import Graph, Op, OutputPort
+
+__all__ = ["static_graph", "tensor_type"]
+
+_MAX_RANK = 8
+_PASSES = ("inline", "fold", "share", "drop")
+
+
+def static_graph(graph: Graph) -> Graph:
+    """A copy of a graph in ops of the reference backend, with static types.
+
+    BackendError lists all that stands in the way.
+    """
+    made = amanda.convert(graph, NAMESPACE) if graph.namespace != NAMESPACE else graph
+    made = made.clone()
+    amanda.improve(made, *_PASSES)
+    infer(made)
+    refused = [str(each) for each in lower(made, _takes, DEFINITIONS)]
+    refused = refused or [f"{op.label}: {why}" for op, why in _refusals(made)]
+    if refused:
+        raise BackendError(
+            "the graph has ops that are not written as C",
+            expected=f"ops that lower to {', '.join(kernel_rows())}",
+            hint="run it on another backend, or replace these ops",
+            problems=refused,
+        )
+    amanda.improve(made, "fold", "share", "drop")
+    infer(made)
+    if problems := list(dict.fromkeys(_type_problems(made))):
+        raise BackendError(
+            "the graph is not of static shape and supported types",
+            expected=f"sizes that are numbers, and {', '.join(C_TYPES)}",
+            hint="fix sizes of inputs with --dim NAME=SIZE",
+            problems=problems,
+        )
+    return made
+
+
+def _takes(op: Op) -> Literal[True] | str:
+    """Whether an op has a kernel in C; types that are not known yet are left to later."""
+    row = kernel_rows().get(op.type or "")
+    if row is None:
+        return f"there is no kernel in C for {op.type}"
+    for letter, value in zip(row.inputs.ljust(len(op.inputs), row.inputs[0]), op.inputs,
+                             strict=False):  # fmt: skip
+        type_ = None if value is None else value.type
+        is_data = letter in "to*" and not (op.type == "where" and value is op.inputs[0])
+        if is_data and isinstance(type_, TensorType) and type_.dtype.kind != "unknown":
+            name = str(type_.dtype)
+            if not row.takes_dtype(name):
+                return f"{op.type} of {name} has no kernel in C"
+    if op.attrs.get("mode", "constant") != "constant":
+        return f"padding by {op.attrs['mode']} has no kernel in C"
+    return True
+
+
+def _refusals(graph: Graph) -> Iterator[tuple[Op, str]]:
+    for op in graph:
+        answer = True if op.is_constant else _takes(op)
+        if answer is not True:
+            yield op, answer
+
+
+def _type_problems(graph: Graph) -> Iterator[str]:
+    values = [*graph.parameters, *(port for op in graph for port in op.outputs)]
+    for value in values:
+        if (why := _type_problem(value)) is not None:
+            yield f"{value}: {value.type}, {why}"
+    for port in graph.result_ports:
+        if port.source is None:
+            yield f"result {port.name or port.index}: it has no value"
+
+
+def _type_problem(value: OutputPort) -> str | None:
+    kind = value.type
+    if not isinstance(kind, TensorType):
+        return "no tensor"
+    if str(kind.dtype) not in C_TYPES:
+        return "another element type"
+    if not kind.shape.has_rank or not all(isinstance(d, int) for d in kind.shape.dims):
+        return "a size that is no number"
+    return "too many axes" if len(kind.shape.dims) > _MAX_RANK else None
+
+
+def tensor_type(value: OutputPort) -> tuple[str, tuple[int, ...]]:
+    """The element type and shape of a value of a static graph."""
+    kind = value.type
+    assert isinstance(kind, TensorType)
+    return str(kind.dtype), tuple(d for d in kind.shape.dims if isinstance(d, int))
