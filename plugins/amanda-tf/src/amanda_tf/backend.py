@@ -36,6 +36,7 @@ class Backend:
     """TensorFlow as installed, on CPU and GPU devices."""
 
     name = "tensorflow"
+    profiles = True
 
     @property
     def namespace(self) -> str:
@@ -109,8 +110,9 @@ class Backend:
                 f"TensorFlow has no device {device!r} here",
                 expected=f"one of {', '.join(known)}",
             )
-        if options:
-            raise BackendError(f"backend {self.name!r} has no option {min(options)!r}")
+        unknown = sorted(set(options) - {"profile"})
+        if unknown:
+            raise BackendError(f"backend {self.name!r} has no option {unknown[0]!r}")
         return TensorFlowExecutable(graph, device)
 
 

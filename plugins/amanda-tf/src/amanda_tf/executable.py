@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 import amanda
+from amanda.backend import Profile
 from amanda.errors import BackendError
 from amanda.graph import Graph
 from amanda.types import DType, TensorType
@@ -26,7 +28,12 @@ from amanda_tf.notes import CONTROL_OUTPUT, TABLE_KEYS, VALUE
 from amanda_tf.variable_state import VariableState, make_table
 from amanda_tf.writer import node_names
 
-__all__ = ["TensorFlowExecutable"]
+__all__ = [
+    "TensorFlowExecutable",
+    "device_name",
+    "graph_definition",
+    "with_plain_ports",
+]
 
 
 def make_function_names_unique(definition: Any) -> None:
@@ -75,13 +82,7 @@ class TensorFlowExecutable:
     def _load(self, graph: Graph) -> Any:
         """The function of TensorFlow for a graph whose inputs have element types."""
         tf = import_tensorflow()
-        copy = graph.clone()
-        for i, port in enumerate(copy.outputs):
-            port.name = f"amanda_result_{i}"
-        for i, port in enumerate(copy.parameters):
-            port.name = f"amanda_input_{i}"
-        forget_files(copy)
-        drop_colocations(copy)  # with the names that placeholders had
+        copy = with_plain_ports(graph)
         names = [port.name for port in copy.parameters]
         labels = node_names(copy, results=True)
         handles = {
@@ -93,13 +94,11 @@ class TensorFlowExecutable:
             if op.name in self._tables:
                 handles[f"{labels[op]}:0"] = self._tables[op.name]
         effects = [labels[op] for op in copy if CONTROL_OUTPUT in op.attrs]
-        definition = tf.compat.v1.GraphDef()
-        definition.ParseFromString(_serialize(copy))
+        definition = graph_definition(copy)
         make_function_names_unique(definition)
-        kind, _, number = (self._device or "cpu").partition(":")
 
         def load() -> None:
-            with tf.device(f"/device:{kind.upper()}:{number or 0}"):
+            with tf.device(device_name(self._device)):
                 capture = tf.compat.v1.get_default_graph().capture
                 inputs = {name: capture(handle) for name, handle in handles.items()}
                 tf.compat.v1.import_graph_def(definition, inputs, name="")
@@ -125,13 +124,45 @@ class TensorFlowExecutable:
         rows = zip(values, self._untyped, strict=True)
         key = tuple(str(DType.of(value)) for value, untyped in rows if untyped)
         if key not in self._functions:
-            graph = self._graph.clone()
-            for port, value in zip(graph.parameters, values, strict=True):
-                if element_type(port.type) is None:
-                    port.type = TensorType(DType.of(value))
-            add_derived_attributes(graph, _dictionary(graph))
-            self._functions[key] = self._load(graph)
+            self._functions[key] = self._load(self._typed_graph(values))
         return self._functions[key]
+
+    def _typed_graph(self, values: Sequence[Any]) -> Graph:
+        """The graph, with the element types of these feeds."""
+        if not any(self._untyped):
+            return self._graph
+        graph = self._graph.clone()
+        for port, value in zip(graph.parameters, values, strict=True):
+            if element_type(port.type) is None:
+                port.type = TensorType(DType.of(value))
+        add_derived_attributes(graph, _dictionary(graph))
+        return graph
+
+    def profile(self, feeds: Mapping[Any, Any]) -> Profile:
+        """The time of each op, as a session of TensorFlow traces it."""
+        from amanda_tf.profiling import profile_graph
+
+        if self.state is not None or self._tables:
+            raise BackendError(
+                "the ops of a graph with variables or tables are not timed",
+                who="backend 'tensorflow'",
+                hint="freeze it: --load-option variables=freeze; or choose the "
+                "backend numpy, or --repeat N, which times whole calls",
+            )
+        arrays = [_as_bytes(value) for value in feeds.values()]
+        if not any(CONTROL_OUTPUT in op.attrs for op in self._graph):
+            self(feeds)  # the first call optimizes the graph
+        start = perf_counter()
+        results = self(feeds)
+        call = perf_counter() - start
+        graph = with_plain_ports(self._typed_graph(arrays))
+        try:
+            ops = profile_graph(graph, arrays, self._device)
+        except import_tensorflow().errors.OpError as error:
+            raise BackendError(
+                "TensorFlow cannot run the graph", got=_reason(error)
+            ) from error
+        return Profile("each op as TensorFlow traces it", ops, call, results)
 
     def __call__(
         self, feeds: Mapping[Any, Any], out: Mapping[Any, Any] | None = None
@@ -150,6 +181,31 @@ class TensorFlowExecutable:
         found = found if isinstance(found, list | tuple) else [found]
         found = found[: len(self._graph.outputs)]  # then what only has effects
         return [_as_text(np.asarray(value.numpy())) for value in found]
+
+
+def with_plain_ports(graph: Graph) -> Graph:
+    """A copy whose inputs and results have names that no op has."""
+    copy = graph.clone()
+    for i, port in enumerate(copy.outputs):
+        port.name = f"amanda_result_{i}"
+    for i, port in enumerate(copy.parameters):
+        port.name = f"amanda_input_{i}"
+    forget_files(copy)
+    drop_colocations(copy)  # with the names that placeholders had
+    return copy
+
+
+def graph_definition(graph: Graph) -> Any:
+    """The GraphDef of a graph, as a message of TensorFlow."""
+    definition = import_tensorflow().compat.v1.GraphDef()
+    definition.ParseFromString(_serialize(graph))
+    return definition
+
+
+def device_name(device: str | None) -> str:
+    """A device as TensorFlow names it."""
+    kind, _, number = (device or "cpu").partition(":")
+    return f"/device:{kind.upper()}:{number or 0}"
 
 
 def _as_bytes(value: Any) -> Any:

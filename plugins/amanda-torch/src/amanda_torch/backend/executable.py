@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
-from amanda.backend import Implementation, implementation_lines
+from amanda.backend import (
+    Implementation,
+    OpLabel,
+    Profile,
+    implementation_lines,
+    op_label,
+)
+from amanda.errors import BackendError
 from amanda.graph import Graph, Op
 from amanda.host import host_in_use
 from amanda.types import RefType, TensorType, Type, unknown
@@ -35,6 +42,7 @@ __all__ = ["Executable", "Report", "SeparateResults"]
 
 _STATE: Final = frozenset({"holds", "reads", "writes"})
 _Tensor: Final = torch.Tensor
+_Result = TypeVar("_Result")
 
 
 class Report(NamedTuple):
@@ -58,7 +66,9 @@ class Executable:
 
     def __init__(self, graph: Graph, device: Any, settings: Settings) -> None:
         self.device = device
-        self.steps = TorchSteps(prepare_graph(graph), device)
+        prepared = prepare_graph(graph)
+        self.steps = TorchSteps(prepared, device, fuses=not settings.profile)
+        self._labels = _labels(prepared) if settings.profile else None
         self._results = settings.results
         self._converters = [
             _feed_converter(port.type, device) for port in graph.parameters
@@ -120,14 +130,33 @@ class Executable:
         ]
         mode = nullcontext() if as_tensors else torch.inference_mode()
         with mode, use_kernels(ARRAYS):
-            if not self._has_effects:
-                results = self.steps.run(args)
-            else:
-                lock = self.state.lock if self.state else nullcontext()
-                with run_context(self._context), lock:
-                    results = self.steps.run(args)
+            results = self._call_inside(lambda: self.steps.run(args))
             kept = SeparateResults(args, self.steps.constant_memory).separate(results)
             return kept if as_tensors else [to_numpy(value) for value in kept]
+
+    def _call_inside(self, call: Callable[[], _Result]) -> _Result:
+        """Call with the variables, if there are any."""
+        if not self._has_effects:
+            return call()
+        lock = self.state.lock if self.state else nullcontext()
+        with run_context(self._context), lock:
+            return call()
+
+    def profile(self, feeds: Mapping[str | int, Any]) -> Profile:
+        """The time of each op; on a GPU, until it has finished."""
+        labels = self._labels
+        if labels is None:
+            raise BackendError(
+                "ops are timed only where the option `profile` was given",
+                hint="compile with profile=True",
+            )
+        rows = zip(self._converters, feeds.values(), strict=True)
+        args = [convert(value) for convert, value in rows]
+        with torch.inference_mode(), use_kernels(ARRAYS):
+            found = self._call_inside(lambda: self.steps.profile(labels, args))
+            kept = SeparateResults(args, self.steps.constant_memory)
+            results = [to_numpy(value) for value in kept.separate(found.results)]
+        return found._replace(results=results)
 
     def report(self) -> Report:
         """What runs each op."""
@@ -147,6 +176,11 @@ def prepare_graph(graph: Graph) -> Graph:
     for improve in (passes.fold, passes.share, passes.drop):
         improve(typed)
     return typed
+
+
+def _labels(graph: Graph) -> list[OpLabel]:
+    """The labels of the steps: all ops but the constants."""
+    return [op_label(op, i) for i, op in enumerate(graph) if not op.is_constant]
 
 
 def _is_supported(op: Op) -> bool:

@@ -7,10 +7,12 @@ values of types that PyTorch does not have, such as strings."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
 from typing import Any, Final
 
 import torch
 
+from amanda.backend import OpLabel, Profile, typical_run
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import DType, TensorType, Type, unknown
@@ -26,6 +28,7 @@ from amanda_std.backends import (
     is_std,
     op_arguments,
     operation_of,
+    time_steps,
 )
 from amanda_torch.backend.arrays import TORCH_DTYPES, to_numpy, to_tensor
 from amanda_torch.backend.definitions import expect_no_gradient
@@ -42,17 +45,27 @@ __all__ = ["TorchSteps"]
 
 _SMALL: Final = 64
 """Elements of integer constants that are kept for shapes."""
+_PROFILED_RUNS: Final = 5
+"""Calls that are timed; the profile is that with the median of the totals."""
 _NUMPY_DTYPES: Final = frozenset(map(DType, ("uint64", "string", "bytes")))
 """Element types that PyTorch does not compute with."""
 
 
 class TorchSteps(StepRunner):
-    """The steps of a graph on a device; `outer` are those of the graph around it."""
+    """The steps of a graph on a device; `outer` are those of the graph around it.
+
+    With `fuses`, convolutions compute sums and ReLUs of theirs, too."""
 
     def __init__(
-        self, graph: Graph, device: Any, outer: TorchSteps | None = None
+        self,
+        graph: Graph,
+        device: Any,
+        outer: TorchSteps | None = None,
+        *,
+        fuses: bool = True,
     ) -> None:
         self.device = device
+        self._fuses = fuses
         known: frozenset[Op] = frozenset() if outer is None else outer.host_ops
         self.host_ops: frozenset[Op] = find_host_ops(graph, known)
         """Ops that NumPy runs, in this graph and around it."""
@@ -64,7 +77,7 @@ class TorchSteps(StepRunner):
         super().__init__(graph, TORCH)
 
     def body_runner(self, graph: Graph) -> TorchSteps:
-        return TorchSteps(graph, self.device, self)
+        return TorchSteps(graph, self.device, self, fuses=self._fuses)
 
     def kernels_of(self, op: Op) -> Kernels | None:
         return NUMPY if op in self.host_ops else self.kernels
@@ -110,7 +123,9 @@ class TorchSteps(StepRunner):
         return to_tensor(value, self.device)
 
     def schedule(self, rows: Sequence[UnscheduledStep]) -> list[RunStep]:
-        return super().schedule(fuse_into_convolutions(rows, self._results))
+        if self._fuses:
+            rows = fuse_into_convolutions(rows, self._results)
+        return super().schedule(rows)
 
     def _move_constants(self, op: Op, ins: list[int]) -> list[int]:
         """Which arguments are in host memory; constants become tensors right away."""
@@ -159,6 +174,30 @@ class TorchSteps(StepRunner):
 
     def run_consuming(self, args: list[Any]) -> list[Any]:
         return self._as_tensors(super().run_consuming(args))
+
+    def profile(self, labels: Sequence[OpLabel], args: Sequence[Any]) -> Profile:
+        """The time of each step; with side effects, of one call only."""
+        call = 0.0
+        if not self.effects:
+            self.run(args)  # loads the weights
+            start = perf_counter()
+            self.run(args)
+            self._wait()
+            call = perf_counter() - start
+        runs, values = [], list[Any]()
+        for _ in range(1 if self.effects else _PROFILED_RUNS):
+            values = self._first_values([to_tensor(a, self.device) for a in args])
+            runs.append(time_steps(self.steps, labels, values, self._wait))
+        ops = typical_run(runs)
+        how = "each op in turn, without ops that calls fuse into convolutions"
+        results = self._as_tensors(self._results_in(values))
+        return Profile(how, ops, call or sum(op.seconds for op in ops), results)
+
+    def _wait(self, values: Any = None) -> None:
+        """Return when the device has finished."""
+        del values
+        if self.device.type != "cpu":
+            getattr(torch, self.device.type).synchronize()
 
     def _as_tensors(self, values: Sequence[Any]) -> list[Any]:
         return [

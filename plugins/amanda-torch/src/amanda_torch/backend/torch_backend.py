@@ -32,6 +32,8 @@ class Settings(NamedTuple):
     """Called with the label and the value of every probe."""
     callbacks: Any = None
     """The functions that `host_callback` may call, by name."""
+    profile: bool = False
+    """Whether ops are to be timed."""
 
     def validate(self) -> Settings:
         from amanda_std.backends import State
@@ -51,6 +53,7 @@ class TorchBackend:
 
     name = "torch"
     namespace = "amanda/std/1"
+    profiles = True
 
     def devices(self) -> Sequence[str]:
         """The names of the devices that can be used, the default one first."""
