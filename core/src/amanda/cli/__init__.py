@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     )
     from amanda.cli.inputs.feeds import feed_options, read_feeds
     from amanda.cli.inputs.model import (
+        dim_option,
         find_scopes,
         given_load_options,
         load_option,
         open_model,
+        set_given_dims,
     )
     from amanda.cli.output.answer import Answer, Table
     from amanda.cli.output.terminal import show_progress
@@ -43,6 +45,7 @@ __all__ = [
     "VerbGroup",
     "backend_label",
     "backend_option",
+    "dim_option",
     "feed_options",
     "find_scopes",
     "given_load_options",
@@ -53,6 +56,7 @@ __all__ = [
     "parse_options_per_backend",
     "read_feeds",
     "run_command_line",
+    "set_given_dims",
     "show_progress",
     "verb",
 ]
@@ -63,6 +67,7 @@ _HOME = {
     "VerbGroup": "group",
     "backend_label": "inputs.backend_options",
     "backend_option": "inputs.backend_options",
+    "dim_option": "inputs.model",
     "feed_options": "inputs.feeds",
     "find_scopes": "inputs.model",
     "given_load_options": "inputs.model",
@@ -71,6 +76,7 @@ _HOME = {
     "parse_backend_options": "inputs.backend_options",
     "parse_options_per_backend": "inputs.backend_options",
     "read_feeds": "inputs.feeds",
+    "set_given_dims": "inputs.model",
     "verb": "group",
     "show_progress": "output.terminal",
 }

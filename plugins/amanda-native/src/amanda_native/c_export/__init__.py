@@ -1,4 +1,4 @@
-"""Graphs of static shape as C: the kernels of the reference backend, and calls of them."""
+"""Graphs of static shape as C: kernels of the reference backend, and their calls."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -27,8 +28,7 @@ def split(x: Any, sizes: Any = None, *, axis: int = 0, outputs: int = 0) -> Any:
         sizes = [min(step, size - step * i) for i in range(outputs)]
     ends = [int(each) for each in np.cumsum([0, *sizes])]
     return tuple(
-        ops.slice(x, [start], [stop], [axis])
-        for start, stop in zip(ends, ends[1:], strict=False)
+        ops.slice(x, [start], [stop], [axis]) for start, stop in pairwise(ends)
     )
 
 

@@ -10,6 +10,7 @@ from amanda.errors import BackendError
 from amanda.graph import OutputPort
 from amanda_native.c_export.static_graph import tensor_type
 from amanda_std.backends import (
+    SHAPE_ARG,
     channels_first_permutation,
     explicit_padding,
     op_arguments,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["kernel_attributes"]
 
 Arguments = Mapping[str, Any]
-"""The arguments and attributes of an op by name: values as ports, integers in tuples."""
+"""Arguments and attributes of an op by name: values as ports, integers in tuples."""
 Fields = dict[str, Any]
 """Fields of the struct `attributes`: lists in capitals."""
 
@@ -42,9 +43,8 @@ def _arguments(op: Op) -> dict[str, Any]:
     params = operation_of(op).form.params_of(len(args))
     named = {p.name: a for p, a in zip(params, args, strict=True)}
     for param in params:
-        value = named[param.name]
-        if param.role == "shape" or param.role not in ("tensor",):
-            named[param.name] = _integers(op, value)
+        if param.role == SHAPE_ARG:
+            named[param.name] = _integers(op, named[param.name])
     return {**named, **attrs}
 
 

@@ -1,4 +1,4 @@
-"""The reference backend's C file as data: its table of ops, and the parts of kernels."""
+"""The reference backend's C file as data: its table of ops, the parts of kernels."""
 
 from __future__ import annotations
 

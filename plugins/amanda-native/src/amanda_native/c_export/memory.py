@@ -20,10 +20,10 @@ class Lifetime(NamedTuple):
 
 
 def plan_memory(values: Sequence[Lifetime]) -> tuple[Mapping[str, int], int]:
-    """The offset of each value, and the size of the block. The largest are placed first.
+    """The offset of each value, and the size of the block; the largest come first.
 
-    >>> values = [Lifetime("a", 32, 0, 1), Lifetime("b", 16, 1, 2), Lifetime("c", 8, 2, 3)]
-    >>> plan_memory(values)
+    >>> a, b = Lifetime("a", 32, 0, 1), Lifetime("b", 16, 1, 2)
+    >>> plan_memory([a, b, Lifetime("c", 8, 2, 3)])
     ({'a': 0, 'b': 32, 'c': 0}, 48)
     """
     placed: list[tuple[Lifetime, int]] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import amanda
@@ -28,6 +28,7 @@ def static_graph(graph: Graph) -> Graph:
     BackendError lists all that stands in the way.
     """
     made = amanda.convert(graph, NAMESPACE) if graph.namespace != NAMESPACE else graph
+    _expect_static(made.parameters)
     made = made.clone()
     amanda.improve(made, *_PASSES)
     infer(made)
@@ -38,22 +39,34 @@ def static_graph(graph: Graph) -> Graph:
             "the graph has ops that are not written as C",
             expected=f"ops that lower to {', '.join(kernel_rows())}",
             hint="run it on another backend, or replace these ops",
-            problems=refused,
+            problems=dict.fromkeys(refused),
         )
     amanda.improve(made, "fold", "share", "drop")
     infer(made)
-    if problems := list(dict.fromkeys(_type_problems(made))):
+    _expect_static([*made.parameters, *(port for op in made for port in op.outputs)])
+    if None in made.results:
+        raise BackendError(
+            "a result has no value",
+            where=f"result {made.results.index(None)}",
+            hint="remove the result, or connect it",
+        )
+    return made
+
+
+def _expect_static(values: Sequence[OutputPort]) -> None:
+    """Raise BackendError for values without static shape and supported type."""
+    rows = [(value, _type_problem(value)) for value in values]
+    if problems := [f"{v}: {v.type}, {why}" for v, why in rows if why is not None]:
         raise BackendError(
             "the graph is not of static shape and supported types",
             expected=f"sizes that are numbers, and {', '.join(C_TYPES)}",
             hint="fix sizes of inputs with --dim NAME=SIZE",
             problems=problems,
         )
-    return made
 
 
 def _takes(op: Op) -> Literal[True] | str:
-    """Whether an op has a kernel in C; types that are not known yet are left to later."""
+    """Whether an op has a kernel in C, as far as its types are known."""
     row = kernel_rows().get(op.type or "")
     if row is None:
         return f"there is no kernel in C for {op.type}"
@@ -75,16 +88,6 @@ def _refusals(graph: Graph) -> Iterator[tuple[Op, str]]:
         answer = True if op.is_constant else _takes(op)
         if answer is not True:
             yield op, answer
-
-
-def _type_problems(graph: Graph) -> Iterator[str]:
-    values = [*graph.parameters, *(port for op in graph for port in op.outputs)]
-    for value in values:
-        if (why := _type_problem(value)) is not None:
-            yield f"{value}: {value.type}, {why}"
-    for port in graph.result_ports:
-        if port.source is None:
-            yield f"result {port.name or port.index}: it has no value"
 
 
 def _type_problem(value: OutputPort) -> str | None:
