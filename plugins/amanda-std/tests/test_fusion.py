@@ -39,6 +39,17 @@ def layer_norm(x, scale, bias, *, barrier=True):
     return x * s + (-mean * s + bias)
 
 
+def layer_norm_of_difference(x, square, by_root, *, mean_axis=-1):
+    """The formula that PyTorch exported to ONNX before it has an op."""
+    d = x - ops.mean(x, (mean_axis,), keepdims=True)
+    total = ops.mean(square(d), (-1,), keepdims=True) + np.float32(1e-6)
+    return by_root(d, total) * SCALE[0] + BIAS[0]
+
+
+def by_sqrt(d, total):
+    return d / ops.sqrt(total)
+
+
 SCALE, BIAS = (np.float32([[1, 2, -3, 4]]), np.float32([[5, 6, 7, 8]]))
 
 
@@ -68,6 +79,23 @@ def numpy_layer_norm(x):
         (lambda x: layer_norm(x, SCALE, BIAS), numpy_layer_norm, ["layer_norm"]),
         (
             lambda x: layer_norm(x, SCALE[0], BIAS[0], barrier=False),
+            numpy_layer_norm,
+            ["layer_norm"],
+        ),
+        (
+            lambda x: layer_norm_of_difference(x, lambda d: d**2.0, by_sqrt),
+            numpy_layer_norm,
+            ["layer_norm"],
+        ),
+        (
+            lambda x: layer_norm_of_difference(x, ops.square, by_sqrt),
+            numpy_layer_norm,
+            ["layer_norm"],
+        ),
+        (
+            lambda x: layer_norm_of_difference(
+                x, lambda d: d * d, lambda d, total: ops.rsqrt(total) * d
+            ),
             numpy_layer_norm,
             ["layer_norm"],
         ),
@@ -110,6 +138,11 @@ def test_gelu_by_tanh(run, cube):
         lambda x: ops.clip(x + 2, 0.0, 6.0) / 6,
         lambda x: ops.clip(x + 3, 0.0, 6.0) / 5,
         lambda x: layer_norm(x, SCALE, BIAS) - layer_norm(x, SCALE, x),
+        lambda x: layer_norm_of_difference(x, lambda d: d**3.0, by_sqrt),
+        lambda x: layer_norm_of_difference(x, lambda d: d * 2, by_sqrt),
+        lambda x: layer_norm_of_difference(x, ops.square, by_sqrt, mean_axis=0),
+        lambda x: layer_norm_of_difference(x, lambda d: ops.square(x), by_sqrt),
+        lambda x: layer_norm_of_difference(x, ops.square, lambda d, t: x / ops.sqrt(t)),
     ],
 )
 def test_other_formulas_stay(run, function):

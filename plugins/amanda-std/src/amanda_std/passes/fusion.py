@@ -345,6 +345,58 @@ def _bias_of(offset: Op, mean: Any, s: Any) -> Any:
     return None
 
 
+def _layer_norm_of_difference(a: Any, b: Any) -> Any:
+    """d / sqrt(mean(d**2) + epsilon) * scale + bias, with d = x - mean(x)."""
+    for product, bias in _pairs((a, b)):
+        op = _made_by(product, "multiply")
+        if op is None or constant_of(bias.port) is None:
+            continue
+        for normal, scale in _pairs(tuple(_operands(op))):
+            found = _normalized(normal) if constant_of(scale.port) is not None else None
+            if found is not None:
+                return _as_layer_norm(found[0], scale, bias, found[1])
+    raise Decline("it is no layer norm")
+
+
+def _normalized(value: Any) -> tuple[Any, float] | None:
+    """The x and the epsilon of `(x - mean) / sqrt(variance + epsilon)`."""
+    for difference, total in _quotients_by_root(value):
+        op = _made_by(difference, "subtract")
+        x, mean = _operands(op) if op is not None else (difference, difference)
+        source = _mean_over_last(mean)
+        if source is None or not _same(source, x):
+            continue
+        for variance, epsilon in _plus_number(total):
+            squares = _mean_over_last(variance)
+            if squares is not None and _is_square(squares, difference):
+                return x, epsilon
+    return None
+
+
+def _quotients_by_root(value: Any) -> Iterator[tuple[Any, Any]]:
+    """The y and z of which a value is y / sqrt(z)."""
+    quotient, product = _made_by(value, "divide"), _made_by(value, "multiply")
+    if quotient is not None:
+        y, root = _operands(quotient)
+        total = _argument(root, "sqrt")
+        if total is not None:
+            yield y, total
+    for y, inverse in _pairs(tuple(_operands(product))) if product is not None else ():
+        total = _argument(inverse, "rsqrt")
+        if total is not None:
+            yield y, total
+
+
+def _is_square(value: Any, x: Any) -> bool:
+    """Whether a value is x squared: by a power, a square or a product."""
+    power = _made_by(value, "pow")
+    if power is not None:
+        base, exponent = _operands(power)
+        return _same(base, x) and _number(exponent) == 2
+    op = _made_by(value, "square", "multiply")
+    return op is not None and all(_same(each, x) for each in _operands(op))
+
+
 def _as_layer_norm(x: Any, scale: Any, bias: Any, epsilon: float) -> Any:
     for each in (scale, bias):
         shape = each.type.shape
@@ -411,7 +463,10 @@ _RULES: Final[dict[str, tuple[_Formula, ...]]] = {
         _Formula(_hard_swish, frozenset({"hardsigmoid", "clip"})),
     ),
     "divide": (_Formula(_hard_sigmoid_quotient, frozenset({"clip"})),),
-    "add": (_Formula(_layer_norm, frozenset({"rsqrt"})),),
+    "add": (
+        _Formula(_layer_norm, frozenset({"rsqrt"})),
+        _Formula(_layer_norm_of_difference, frozenset({"sqrt", "rsqrt"})),
+    ),
     "conv": (_Formula(_padded_conv, frozenset({"pad"})),),
     "reshape": (_Formula(_product_of_rows, frozenset({"matmul"})),),
 }

@@ -49,8 +49,8 @@ class Quantise(Tool):
     - `per_channel`, `symmetric` (activations), `percentile`
     - `equalize`: give the channels of consecutive layers similar ranges first, which
       changes nothing else (for `per_channel=False`, above all)
-    - `correct_bias`: take back how far rounding moves the mean of each channel, on the
-      example inputs
+    - `correct_bias`: with example inputs, take back how far rounded weights move the
+      mean of each channel
     - `types`: the ops with weights to quantize; `skip`: names of ops to leave
     - `backend`: what calibration runs on
 
@@ -71,7 +71,7 @@ class Quantise(Tool):
         symmetric: bool = False,
         percentile: float = 99.99,
         equalize: bool = False,
-        correct_bias: bool = False,
+        correct_bias: bool = True,
         types: Sequence[str] = _LAYERS,
         skip: Sequence[str] = (),
         backend: str = "numpy",
@@ -101,7 +101,7 @@ class Quantise(Tool):
             and site.graph is graph and _weight_of(site.op) is not None
         ]  # fmt: skip
         outputs = [site.op.outputs[0] for site in sites]
-        if self.correct_bias:
+        if self.correct_bias and instrumentation.data and self.mode != "training":
             self._correct_biases(instrumentation, sites)
         if self.mode in ("static", "training"):
             self._quantize_activations(instrumentation, sites)
@@ -175,11 +175,6 @@ class Quantise(Tool):
         self, instrumentation: Instrumentation, sites: Sequence[Site]
     ) -> None:
         """Subtract from each bias the mean error that rounded weights make."""
-        if not instrumentation.data:
-            raise UsageError(
-                "the correction of biases needs example inputs",
-                hint="amanda.apply(graph, tool, data=[feeds, ...])",
-            )
         errors: dict[Op, tuple[Array, int]] = {}
         for site in sites:
             weight, levels = _weight_of(site.op), self._levels_of(site.op)
