@@ -7,13 +7,14 @@ as several integers. A position without a name is `int64.10`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import lru_cache
 from typing import Any, Final
 
 from amanda.errors import FormatError
 from amanda.types import DType
-from amanda_nd4j.namespace import Descriptor, installed_descriptors
+from amanda_nd4j.namespace import VARIABLE, Descriptor, installed_descriptors
 from amanda_nd4j.samediff.arrays import ELEMENT_TYPES
 from amanda_nd4j.samediff.tables import FlatTable
 from amanda_nd4j.undeclared import UNDECLARED
@@ -27,12 +28,19 @@ FIELDS: Final = {
 _LISTS: Final = {"INT64", "DOUBLE"}
 
 
-class Arguments:
-    """The names of the arguments of each op, read from the descriptors once."""
+@lru_cache(maxsize=2)
+def _ops_in(files: str) -> Mapping[str, Descriptor]:
+    """The descriptors by name; `files` is what names them."""
+    del files
+    return {op.name: op for op in installed_descriptors()}
 
-    @cached_property
+
+class Arguments:
+    """The names of the arguments of each op, of the descriptors that are installed."""
+
+    @property
     def ops(self) -> Mapping[str, Descriptor]:
-        return {op.name: op for op in installed_descriptors()}
+        return _ops_in(os.environ.get(VARIABLE, ""))
 
     def names(self, op: str, kind: str) -> dict[int, str]:
         """The names of the arguments of a kind, by position."""

@@ -155,7 +155,6 @@ class _Reader:
                 expected="an array, or the kind of a placeholder", got=kind,
             )  # fmt: skip
         op = self.made.constant(tensor_of(array, name, self._dtype(variable)), name)
-        op.output.type = op.attrs["value"].type_with_content()
         self._record(op, variable, key, CONSTANT)
         self._put(key, op.output, name)
 

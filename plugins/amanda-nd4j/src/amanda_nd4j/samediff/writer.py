@@ -48,6 +48,8 @@ def _expect_flat(graph: Graph) -> None:
             (f"an op of {op.own_namespace}",
              op.own_namespace is not None and not op.is_constant),
             ("an absent input", None in op.inputs),
+            ("several outputs of a placeholder",
+             op.type == "placeholder" and len(op.outputs) != 1),
         )
         if is_there
     ]  # fmt: skip
@@ -78,11 +80,11 @@ class _Writer:
         return found if is_complete else {}
 
     def tables(self) -> FlatTable:
-        nodes = [self._node(op) for op in self.graph if not op.is_constant]
+        nodes = [self._node(op) for op in self.graph if is_node(op)]
         found: FlatTable = {
             "id": 0, "variables": self._variables(), "nodes": nodes,
             "outputs": [self._pair(value) for value in self.graph.results if value],
-            "placeholders": [port.name for port in self.graph.parameters],
+            "placeholders": [each["name"] for each in self._placeholders()],
         }  # fmt: skip
         return {**found, **self.record.get("fields", {})}
 
@@ -95,19 +97,23 @@ class _Writer:
         return [found[name] for name in (*order, *rest)]
 
     def _each_variable(self) -> Iterable[FlatTable]:
-        for port in self.graph.parameters:
-            fields = {"variabletype": PLACEHOLDER, **self._fields(port)}
-            yield {
-                **self._head(port, port.name or "", 0),
-                **self._shape(port),
-                **fields,
-            }
+        yield from self._placeholders()
         for op in self.graph:
             if op.is_constant:
                 yield self._constant(op)
-                continue
-            for port, name in zip(op.outputs, self._output_names(op), strict=True):
-                yield {**self._head(port, name, port.index), "variabletype": _ARRAY}
+            elif is_node(op):
+                for port, name in zip(op.outputs, self._output_names(op), strict=True):
+                    yield {**self._head(port, name, port.index), "variabletype": _ARRAY}
+
+    def _placeholders(self) -> Iterable[FlatTable]:
+        """Parameters, and ops that stand for one."""
+        ports: list[OutputPort] = [*self.graph.parameters]
+        ports += [op.output for op in self.graph if op.type == "placeholder"]
+        for port in ports:
+            item = port if port.op.is_graph else port.op
+            name = port.name if port.op.is_graph else self.names[port.op]
+            fields = {"variabletype": PLACEHOLDER, **self._fields(item)}
+            yield {**self._head(port, name or "", 0), **self._shape(port), **fields}
 
     def _head(self, port: OutputPort, name: str, index: int) -> FlatTable:
         owner = port if port.op.is_graph else port.op
@@ -166,6 +172,11 @@ class _Writer:
         owner = value if value.op.is_graph else value.op
         index = 0 if value.op.is_graph else value.index
         return {"first": self.numbers[owner], "second": index}
+
+
+def is_node(op: Op) -> bool:
+    """Whether an op is a node of a file, not a variable."""
+    return not op.is_constant and op.type != "placeholder"
 
 
 def _is_record(key: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from amanda_nd4j.std.arguments import (
+    as_integers,
     flag_of,
     integer_of,
     known_numbers,
@@ -185,7 +186,9 @@ def _blocks_of_batch(op: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _square_blocks_of_batch(op: Callable[..., Any]) -> Callable[..., Any]:
-    def read(x: Any, pads: Any, *, blockSize: Any) -> Any:
+    def read(x: Any, pads: Any, rest: Any = None, *, blockSize: Any = None) -> Any:
+        if rest is not None:  # the size of blocks is an input
+            return _blocks_of_batch(op)(x, as_integers(pads), as_integers(rest))
         return op(x, known_or_value(pads), block=(int(blockSize),) * 2)
 
     return read

@@ -1,0 +1,45 @@
+"""The SameDiff files of libnd4j's tests run, with the numbers of those tests."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from routes.nd4j.account import settings
+
+import amanda
+
+_TESTS = Path(__file__).parents[3] / "plugins/amanda-nd4j/tests/test_samediff.py"
+
+
+def _published() -> dict[str, Any]:
+    spec = importlib.util.spec_from_file_location("nd4j_samediff_files", _TESTS)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: dict[str, Any] = {**module.PUBLISHED, **dict.fromkeys(module.OTHERS)}
+    return found
+
+
+PUBLISHED = _published()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_files_run(
+    data: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for variable, value in settings(data).items():
+        monkeypatch.setenv(variable, value)
+    file = data / "dl4j" / "samediff" / f"{name}.fb"
+    if not file.is_file():
+        pytest.skip("needs dl4j/samediff in AMANDA_TEST_DATA")
+    run = amanda.compile(amanda.convert(amanda.load(file), "std"), backend="numpy")
+    *_, value = run({}).values()
+    assert np.isfinite(value).all()
+    if PUBLISHED[name] is not None:
+        wanted = np.reshape(PUBLISHED[name], np.shape(value))
+        np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
