@@ -1,8 +1,9 @@
 """The dictionary of nd4j, built from Deeplearning4j's op descriptors.
 
 No file of Deeplearning4j is included: `AMANDA_ND4J_OPS` is the path of the user's
-`nd4j-op-def.pbtxt`, which is read when the dictionary is used. The file has no version,
-so a single one is version 1; several are given versions by the user:
+`nd4j-op-def.pbtxt`, which is read when the dictionary is used; it may be the binary
+form of that file, with the suffix `.pb`. The file has no version, so a single one is
+version 1; several are given versions by the user:
 
     AMANDA_ND4J_OPS=nd4j-op-def.pbtxt
     AMANDA_ND4J_OPS=2021=old/nd4j-op-def.pbtxt:2025=new/nd4j-op-def.pbtxt
@@ -34,7 +35,8 @@ from amanda.dictionary import (
 )
 from amanda.errors import FormatError, NamespaceError
 from amanda.types import unknown
-from amanda_nd4j.textproto import Message, parse_text
+from amanda_nd4j import op_descriptors
+from amanda_nd4j.textproto import Message
 
 __all__ = [
     "ND4J",
@@ -97,7 +99,7 @@ class Descriptor(NamedTuple):
 def descriptors(file: Path) -> list[Descriptor]:
     """The ops in a file of descriptors."""
     try:
-        text = file.read_text(encoding="utf-8")
+        found = op_descriptors.read(file)
     except (OSError, UnicodeDecodeError) as error:
         raise NamespaceError(
             "the op descriptors of nd4j cannot be read",
@@ -105,13 +107,6 @@ def descriptors(file: Path) -> list[Descriptor]:
             got=error,
             hint=f"{VARIABLE} names nd4j-op-def.pbtxt of Deeplearning4j",
         ) from error
-    found = parse_text(text, str(file)).get("opList", [])
-    if not found:
-        raise FormatError(
-            "this file has no op descriptors",
-            who=file,
-            expected="opList { name: ... argDescriptor { ... } ... }",
-        )
     return [_descriptor(row, file) for row in found]
 
 

@@ -1,12 +1,12 @@
-"""Reader of the protobuf text format, as far as Deeplearning4j's files use it.
+"""The protobuf text format, read and printed, as far as Deeplearning4j's files use it.
 
     opList {
       name: "conv2d"
       argDescriptor { name: "kH"  argType: INT64 }
     }
 
-The text contains all field names, so that neither a schema nor protobuf is needed. A
-message is a dict of lists, since any field may be repeated; words such as `INT64` are
+The text contains all field names, so that reading needs neither a schema nor protobuf.
+A message is a dict of lists, since any field may be repeated; words such as `INT64` are
 strings of their own class.
 
 Nesting is limited; deeper messages and invalid text are errors with the line number.
@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from amanda.errors import FormatError
 
-__all__ = ["Message", "EnumWord", "parse_text"]
+__all__ = ["Message", "EnumWord", "parse_text", "print_text"]
 
 Message: TypeAlias = dict[str, list[Any]]
 """Fields by name, with all their values."""
@@ -33,6 +33,10 @@ _TOKEN: Final = re.compile(
       | (?P<word>-?[A-Za-z_][\w.]*)
       | (?P<sign>[:{}<>\[\]])""",
     re.VERBOSE,
+)
+
+_ESCAPES: Final = str.maketrans(
+    {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 )
 
 
@@ -49,6 +53,33 @@ def parse_text(text: str, file: str = "") -> Message:
     {'op': [{'name': ['add'], 'kind': ['SUM'], 'at': [1]}, {'name': ['mul']}]}
     """
     return _TextReader(text, file).message()
+
+
+def print_text(message: Message, indent: str = "") -> str:
+    """A message as text, a line for each value; `parse_text` reads it.
+
+    >>> print(print_text({"op": [{"name": ["add"]}], "at": [1]}), end="")
+    op {
+      name: "add"
+    }
+    at: 1
+    """
+    return "".join(
+        f"{indent}{name} {{\n{print_text(value, indent + '  ')}{indent}}}\n"
+        if isinstance(value, dict)
+        else f"{indent}{name}: {_print_value(value)}\n"
+        for name, values in message.items()
+        for value in values
+    )
+
+
+def _print_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str) or isinstance(value, EnumWord):
+        return str(value)
+    escaped = value.translate(_ESCAPES)
+    return f'"{escaped}"'
 
 
 class _TextReader:
