@@ -15,7 +15,8 @@ from amanda.graph import Graph
 from amanda.testing import ToolSuite
 from amanda_std import Value, ops, tracing
 from amanda_tools.adapters.lora import LowRankAdapters, merge_adapters
-from amanda_tools.injection.inject import Inject, run_campaign
+from amanda_tools.injection.campaign import Campaign, run_campaign, summarize
+from amanda_tools.injection.inject import Inject
 from amanda_tools.pruning.prune import Prune
 
 X = images(20)
@@ -37,6 +38,15 @@ class TestPrune(ChangingSuite):
 class TestInject(ChangingSuite):
     tool = "inject"
     options: ClassVar[Any] = {"fault": "gaussian", "target": "activations"}
+
+
+class TestCampaign(ToolSuite):
+    tool = "campaign"
+    options: ClassVar[Any] = {"seeds": 1, "types": "conv"}
+    backends = BACKENDS
+
+    def samples(self) -> Any:
+        return samples()
 
 
 class TestLowRankAdapters(ToolSuite):
@@ -269,6 +279,58 @@ def test_a_campaign_continues(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert run_campaign(digits(), [X], file=file, seeds=[0, 1], **options) == every
     assert any(trial.error > 0.1 for trial in every)
+    with pytest.raises(UsageError, match="trials of other options") as caught:
+        run_campaign(digits(), [X], file=file, types="conv", bit=29)
+    assert caught.value.where == str(file)
+
+
+def test_a_share_of_the_weights_is_flipped() -> None:
+    tool = Inject(names="/3/Conv", rate=0.25, bit=31)
+    instrumented = amanda.apply(digits(), tool)
+    size = digits().ops["3.weight"].attrs["value"].size
+    assert len(instrumented.report["flipped"]["/3/Conv"]) == round(0.25 * size)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_noise_of_activations_is_relative(backend: str) -> None:
+    """Its standard deviation is a share of the activation's."""
+    graph = Graph("amanda/std/1")
+    x = Value(graph.parameter("float32[1, 4000]", "x"))
+    with tracing(graph):
+        graph.result(ops.relu(x), "y")
+    tool = Inject(target="activations", fault="gaussian", types="relu", scale=0.2)
+    value = np.random.default_rng(0).uniform(0, 30, (1, 4000)).astype("float32")
+    found = only_result(amanda.apply(graph, tool).graph, value, backend)
+    assert (found - value).std() == pytest.approx(0.2 * value.std(), rel=0.05)
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_the_accuracy_that_faults_cost(namespace: str, tmp_path: Path) -> None:
+    """Against labels; by op, the mean over seeds, as numpy computes it."""
+    labels = only_result(digits(), X).argmax(1)
+    file = tmp_path / "labels.npy"
+    np.save(file, labels)
+    options: dict[str, Any] = {"bit": 30, "count": 8}
+    tool = Campaign(seeds=2, labels=str(file), **options)
+    report = amanda.apply(digits(namespace), tool, data=[[X]]).report
+    assert report.summary["accuracy without faults"] == 1.0
+    assert report.summary["trials"] == 8
+    trials = run_campaign(digits(), [X], seeds=[0, 1], labels=labels, **options)
+    rows = {row.op: row for row in summarize(trials, 1.0)}
+    for op, row in rows.items():
+        own = [trial.accuracy for trial in trials if trial.op == op]
+        assert row.accuracy_drop == pytest.approx(1 - np.mean(own))
+        if namespace == "onnx":
+            assert report["accuracy drop"][op] == row.accuracy_drop
+    assert any(row.accuracy_drop > 0 for row in rows.values())
+    assert "<svg" in report.to_html()
+
+
+def test_wrong_campaigns() -> None:
+    with pytest.raises(UsageError, match="example inputs"):
+        amanda.apply(digits(), Campaign())
+    with pytest.raises(UsageError, match="label for each row"):
+        run_campaign(digits(), [X], labels=[1])
 
 
 def test_a_campaign_of_ops_without_names() -> None:
@@ -332,6 +394,7 @@ def test_adapters_are_trained_alone_and_merged() -> None:
         (Prune, {"multiple": 0}),
         (Inject, {"fault": "melt"}),
         (Inject, {"bit": 32}),
+        (Inject, {"rate": 0}),
         (LowRankAdapters, {"rank": 0}),
     ],
 )

@@ -1,24 +1,22 @@
-"""The tool `inject`: faults in weights and activations, and campaigns of them."""
+"""The tool `inject`: faults in weights and activations."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
-from amanda import apply, run
+from amanda import improve
 from amanda.errors import UsageError
-from amanda.graph import Graph
+from amanda.graph import Op
 from amanda.instrument import Instrumentation, Site, Tool
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_std import ops
 from amanda_tools.analysis.selection import chosen_sites, is_float_tensor
 
-__all__ = ["Inject", "Trial", "run_campaign"]
+__all__ = ["Inject"]
 
 FAULTS: Final = ("bitflip", "gaussian", "uniform")
 TARGETS: Final = ("weights", "activations")
@@ -29,9 +27,10 @@ class Inject(Tool):
     """Faults in the weights or the outputs of chosen ops.
 
     - `target`: weights or activations (float32)
-    - `fault`: bitflip, of `count` elements, in a random `bit` or the one given (0 is
-      the lowest, 31 the sign); gaussian or uniform noise of all elements, with a
-      standard deviation or bound of `scale` times that of the weight, or times 1
+    - `fault`: bitflip, of `count` elements or a share of them (`rate`), in a random
+      `bit` or the one given (0 is the lowest, 31 the sign); gaussian or uniform noise
+      of all elements, with a standard deviation or bound of `scale` times the standard
+      deviation of the weight or the output
     - `seed`: faults are the same for a seed, on every backend
     - `types`, `names`, `scope`: the ops
 
@@ -47,6 +46,7 @@ class Inject(Tool):
         target: str = "weights",
         fault: str = "bitflip",
         count: int = 1,
+        rate: float | None = None,
         bit: int | None = None,
         scale: float = 0.1,
         seed: int = 0,
@@ -63,7 +63,10 @@ class Inject(Tool):
             )
         if bit is not None and not 0 <= bit < 32:
             raise UsageError("a bit of float32 is 0 to 31", got=bit)
+        if rate is not None and not 0 < rate <= 1:
+            raise UsageError("the rate is above 0 and up to 1", got=rate)
         self.target, self.fault, self.count = target, fault, count
+        self.rate = rate
         self.bit, self.scale, self.seed = bit, scale, seed
         self.types, self.names, self.scope = types, names, scope
 
@@ -84,16 +87,20 @@ class Inject(Tool):
         instrumentation.report.summary["faulty ops"] = done
 
     def sites(self, instrumentation: Instrumentation) -> list[Site]:
-        """The ops that faults are injected in."""
-        return chosen_sites(instrumentation, self.types, self.names, self.scope)
+        """The ops that faults are injected in.
+
+        Weights that are computed from constants are computed first."""
+        if self.target == "weights":
+            improve(instrumentation.graph, "fold")
+        found = chosen_sites(instrumentation, self.types, self.names, self.scope)
+        return [s for s in found if self.target != "weights" or _has_weight(s.op)]
 
     def _fault_weight(
         self, instrumentation: Instrumentation, site: Site, random: Any
     ) -> bool:
         del instrumentation
-        port = site.op.inputs[1] if len(site.op.inputs) > 1 else None
-        if port is None or not port.op.is_constant or not is_float_tensor(port):
-            return False
+        port = site.op.inputs[1]
+        assert port is not None
         old = port.op.attrs["value"].numpy()
         if self.fault == "bitflip":
             mask, places = self._mask(old.shape, random)
@@ -127,7 +134,7 @@ class Inject(Tool):
             noise = self._noise(shape, random)
 
             def change(x: Any) -> Any:
-                return ops.add(x, noise)
+                return ops.add(x, ops.multiply(ops.sqrt(ops.var(x)), noise))
 
         site.insert_after(change)
         return True
@@ -135,7 +142,8 @@ class Inject(Tool):
     def _mask(self, shape: Sequence[int], random: Any) -> tuple[Array, list[list[int]]]:
         """Bits to flip, and their places: [element, bit]."""
         size = int(np.prod(shape))
-        chosen = random.choice(size, min(self.count, size), replace=False)
+        count = self.count if self.rate is None else max(round(self.rate * size), 1)
+        chosen = random.choice(size, min(count, size), replace=False)
         drawn: list[int] = random.integers(0, 32, len(chosen)).tolist()
         bits = drawn if self.bit is None else [self.bit] * len(chosen)
         mask = np.zeros(size, "uint32")
@@ -152,6 +160,11 @@ class Inject(Tool):
         return np.asarray(made, "float32")
 
 
+def _has_weight(op: Op) -> bool:
+    port = op.inputs[1] if len(op.inputs) > 1 else None
+    return port is not None and port.op.is_constant and is_float_tensor(port)
+
+
 def _shape_of_example(type_: object) -> tuple[int, ...] | None:
     """The shape of a value for one example: 1 for the first dim."""
     if not isinstance(type_, TensorType) or str(type_.dtype) != "float32":
@@ -162,102 +175,3 @@ def _shape_of_example(type_: object) -> tuple[int, ...] | None:
     if not all(isinstance(dim, int) for dim in rest):
         return None
     return (1, *(int(dim) for dim in rest))
-
-
-# -- campaigns -------------------------------------------------------------------------
-
-
-class Trial(NamedTuple):
-    """One faulty run of a campaign."""
-
-    op: str
-    seed: int
-    error: float
-    """The largest difference of a result, relative to the largest value expected."""
-    changed: float
-    """The share of examples whose largest result is another one."""
-
-
-def run_campaign(
-    graph: Graph,
-    feeds: Mapping[str, Any] | Sequence[Any],
-    *,
-    file: str | Path | None = None,
-    seeds: Sequence[int] = (0,),
-    backend: str = "numpy",
-    **options: Any,
-) -> list[Trial]:
-    """Inject faults in one op after the other, with each seed, and compare the results.
-
-    `options` are those of `Inject`. Trials are appended to `file`, a JSON object in
-    each line; a campaign that is started again continues where it stopped.
-    """
-    known = {(trial.op, trial.seed): trial for trial in _read_trials(file)}
-    expected = list(run(graph, feeds, backend=backend).values())
-    found = []
-    for label in _ops_of(graph, options):
-        for seed in seeds:
-            trial = known.get((label, seed))
-            if trial is None:
-                tool = _InjectInOne(label, **{**options, "seed": seed})
-                results = apply(graph, tool).run(feeds, backend)
-                trial = Trial(label, seed, *_compare(list(results.values()), expected))
-                _append_trial(file, trial)
-            found.append(trial)
-    return found
-
-
-class _InjectInOne(Inject):
-    """Injects faults in one of the chosen ops: ops without a name have a label too."""
-
-    def __init__(self, op: str, **options: Any) -> None:
-        super().__init__(**options)
-        self.op = op
-
-    def sites(self, instrumentation: Instrumentation) -> list[Site]:
-        """The chosen op of this label."""
-        found = super().sites(instrumentation)
-        return [site for site in found if site.label == self.op]
-
-
-def _ops_of(graph: Graph, options: Mapping[str, Any]) -> list[str]:
-    """The labels of the ops that an injection would choose."""
-    labels: list[str] = []
-
-    class Collector(Inject):
-        """Collects the ops, and changes nothing."""
-
-        def instrument(self, instrumentation: Instrumentation) -> None:
-            labels.extend(site.label for site in self.sites(instrumentation))
-
-    apply(graph, Collector(**options))
-    return labels
-
-
-def _compare(found: Sequence[Any], expected: Sequence[Any]) -> tuple[float, float]:
-    first, exact = np.asarray(found[0]), np.asarray(expected[0])
-    difference = np.abs(first.astype("float64") - exact)
-    error = float(np.max(np.nan_to_num(difference, nan=np.inf, posinf=np.inf)))
-    scale = float(np.max(np.abs(exact))) or 1.0
-    if first.ndim < 2:
-        return error / scale, float(error > 0)
-    changed = np.nan_to_num(first).argmax(-1) != exact.argmax(-1)
-    return error / scale, float(np.mean(changed))
-
-
-def _read_trials(file: str | Path | None) -> Iterator[Trial]:
-    if file is None or not Path(file).exists():
-        return
-    for line in Path(file).read_text(encoding="utf-8").splitlines():
-        try:
-            yield Trial(**json.loads(line))
-        except (ValueError, TypeError):
-            continue  # the last line of a campaign that was interrupted
-
-
-def _append_trial(file: str | Path | None, trial: Trial) -> None:
-    if file is not None:
-        text = Path(file)
-        is_cut = text.exists() and not text.read_bytes().endswith(b"\n")
-        with text.open("a", encoding="utf-8") as target:
-            target.write("\n" * is_cut + json.dumps(trial._asdict()) + "\n")

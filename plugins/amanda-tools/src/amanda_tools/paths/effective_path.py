@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ from amanda.types import TensorType
 from amanda_tools.analysis.lowering import lower_with_sources, op_numbers
 from amanda_tools.analysis.selection import is_float_tensor
 from amanda_tools.paths.tracing import PathTracer
+from amanda_tools.pictures import share_bars
 
 __all__ = ["EffectivePath", "EffectivePaths", "find_path"]
 
-_BAR, _ROW = 220, 16
 Array = np.ndarray[Any, Any]
 
 
@@ -145,7 +144,7 @@ class EffectivePaths(Tool):
     def picture(self, report: Report) -> str | None:
         """The share of each op's neurons, as bars in the order of the model."""
         rows = report.select("share of neurons", tool=self.name)
-        return _bars([(row.op, float(row.value)) for row in rows]) if rows else None
+        return share_bars([(row.op, float(row.value)) for row in rows])
 
 
 def find_path(
@@ -257,20 +256,3 @@ def _any_row(mask: Array | None, shape: Sequence[int], rows: int) -> Array:
     whole: Array = np.zeros(shape, bool) if mask is None else mask
     has_rows = whole.ndim > 1 and whole.shape[0] == rows
     return np.asarray(whole.any(0)) if has_rows else whole
-
-
-def _bars(rows: Sequence[tuple[str, float]]) -> str:
-    shown = rows[:200]
-    parts = "".join(
-        f'<text x="{_BAR + 8}" y="{i * _ROW + 12}">{escape(name[-48:])} {share:.1%}'
-        f'</text><rect y="{i * _ROW + 2}" width="{_BAR}" height="{_ROW - 4}" '
-        f'fill="#e5e7eb"/><rect y="{i * _ROW + 2}" width="{_BAR * share:.1f}" '
-        f'height="{_ROW - 4}" fill="#2563eb"/>'
-        for i, (name, share) in enumerate(shown)
-    )
-    width, height = _BAR + 400, len(shown) * _ROW
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" font-family="sans-serif" font-size="10" '
-        f'fill="currentColor">{parts}</svg>'
-    )

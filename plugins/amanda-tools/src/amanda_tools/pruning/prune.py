@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from amanda.tensors import Tensor
 from amanda_std import passes
 from amanda_tools.analysis.flops import graph_costs
 from amanda_tools.analysis.selection import chosen_sites, is_float_tensor
+from amanda_tools.pictures import share_bars
 from amanda_tools.pruning.channels import find_groups
 from amanda_tools.pruning.groups import Group, Part
 from amanda_tools.pruning.importance import (
@@ -30,7 +30,6 @@ __all__ = ["Prune"]
 KINDS: Final = ("weights", "n:m", "channels")
 RATIOS: Final = ("layer", "global")
 _LAYERS: Final = ("conv", "matmul", "linear")
-_BAR, _ROW = 220, 16
 Array = np.ndarray[Any, Any]
 Found = list[tuple[Group, list[Part]]]
 
@@ -111,11 +110,9 @@ class Prune(Tool):
         """What is left of each layer, as bars."""
         rows = report.select("channels", tool=self.name)
         if rows:
-            shares = [_share(str(row.value)) for row in rows]
-            return _bars([row.op for row in rows], shares)
+            return share_bars([(row.op, _share(str(row.value))) for row in rows])
         rows = report.select("zeros", tool=self.name)
-        shares = [1 - float(row.value) for row in rows]
-        return _bars([row.op for row in rows], shares) if rows else None
+        return share_bars([(row.op, 1 - float(row.value)) for row in rows])
 
     def _importance(
         self, instrumentation: Instrumentation, weights: Sequence[Op]
@@ -334,21 +331,3 @@ def _share(text: str) -> float:
     """The number that `3 of 4` says."""
     left, _, every = text.partition(" of ")
     return int(left) / int(every)
-
-
-def _bars(names: Sequence[str], shares: Sequence[float]) -> str:
-    """A bar for each layer: what is left of it."""
-    rows = "".join(
-        f'<text x="{_BAR + 8}" y="{i * _ROW + 12}">{escape(name[-48:])}'
-        f" {share:.0%}</text>"
-        f'<rect y="{i * _ROW + 2}" width="{_BAR}" height="{_ROW - 4}" fill="#e5e7eb"/>'
-        f'<rect y="{i * _ROW + 2}" width="{_BAR * share:.1f}" height="{_ROW - 4}" '
-        'fill="#2563eb"/>'
-        for i, (name, share) in enumerate(zip(names, shares, strict=True))
-    )
-    width, height = _BAR + 400, len(names) * _ROW
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" font-family="sans-serif" font-size="10" '
-        f'fill="currentColor">{rows}</svg>'
-    )
