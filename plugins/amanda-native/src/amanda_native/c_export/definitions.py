@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
@@ -18,6 +19,7 @@ __all__ = ["DEFINITIONS"]
 
 MOST_STEPS: Final = 1024
 """Iterations of a loop that are unrolled."""
+MOST_FACTORS: Final = 2
 
 
 def split(x: Any, sizes: Any = None, *, axis: int = 0, outputs: int = 0) -> Any:
@@ -56,6 +58,61 @@ def tile(x: Any, repeats: Any) -> Any:
 def logaddexp(a: Any, b: Any) -> Any:
     largest = ops.maximum(a, b)
     return largest + ops.log1p(ops.exp(-ops.abs(a - b)))
+
+
+def einsum(*xs: Any, equation: str) -> Any:
+    """A product of two tensors, or a sum and permutation of one, without repeated
+    labels in a tensor."""
+    left, result = equation.replace(" ", "").split("->")
+    labels = left.split(",")
+    if "." in equation or len(xs) > MOST_FACTORS or any(map(_repeats, labels)):
+        raise Decline("only einsum of two tensors, each label once in each")
+    rows = [
+        _sum_others(x, own, labels, result) for x, own in zip(xs, labels, strict=True)
+    ]
+    if len(rows) == 1:
+        ((x, own),) = rows
+        return _permute(x, own, result)
+    return _product(*rows[0], *rows[1], result)
+
+
+def _repeats(labels: str) -> bool:
+    return len(set(labels)) < len(labels)
+
+
+def _sum_others(
+    x: Any, own: str, labels: Sequence[str], result: str
+) -> tuple[Any, str]:
+    """A tensor summed over the labels that are nowhere else."""
+    count = {label: sum(label in each for each in labels) for label in own}
+    gone = [i for i, n in enumerate(own) if n not in result and count[n] == 1]
+    kept = "".join(n for i, n in enumerate(own) if i not in gone)
+    return (ops.sum(x, gone) if gone else x), kept
+
+
+def _permute(x: Any, own: str, wanted: str) -> Any:
+    perm = tuple(own.index(label) for label in wanted)
+    return x if perm == tuple(range(len(perm))) else ops.transpose(x, perm=perm)
+
+
+def _product(a: Any, one: str, b: Any, other: str, result: str) -> Any:
+    """One matrix product: batch labels, then rows, columns and what is summed."""
+    batch = [n for n in one if n in other and n in result]
+    summed = [n for n in one if n in other and n not in result]
+    rows = [n for n in one if n not in other]
+    columns = [n for n in other if n not in one]
+    sizes = dict(zip(one + other, [*map(_static, (*a.shape, *b.shape))], strict=True))
+
+    def join(names: Sequence[str]) -> int:
+        return math.prod(sizes[n] for n in names)
+
+    a = _permute(a, one, "".join([*batch, *rows, *summed]))
+    b = _permute(b, other, "".join([*batch, *summed, *columns]))
+    a = ops.reshape(a, [join(batch), join(rows), join(summed)])
+    b = ops.reshape(b, [join(batch), join(summed), join(columns)])
+    names = [*batch, *rows, *columns]
+    y = ops.reshape(ops.matmul(a, b), [sizes[n] for n in names])
+    return _permute(y, "".join(names), result)
 
 
 def scan(
@@ -113,6 +170,7 @@ DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "tile": tile,
         "logaddexp": logaddexp,
         "scan": scan,
+        "einsum": einsum,
         "stop_gradient": ops.identity,
     }
 )

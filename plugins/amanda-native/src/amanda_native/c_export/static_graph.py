@@ -11,7 +11,7 @@ from amanda.types import TensorType
 from amanda_native.c_export.definitions import DEFINITIONS
 from amanda_native.c_export.kernel_source import C_TYPES, kernel_rows
 from amanda_std import NAMESPACE
-from amanda_std.backends import infer, lower
+from amanda_std.backends import infer, is_not_composite, lower
 
 if TYPE_CHECKING:
     from amanda.graph import Graph, Op, OutputPort
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["static_graph", "tensor_type"]
 
 _MAX_RANK = 8
+_MOST_FOLDED = 30
+"""Ops in a chain that constants decide."""
 _PASSES = ("inline", "fold", "share", "drop")
 
 
@@ -32,7 +34,8 @@ def static_graph(graph: Graph) -> Graph:
     made = made.clone()
     amanda.improve(made, *_PASSES)
     infer(made)
-    refused = [str(each) for each in lower(made, _takes, DEFINITIONS)]
+    refused = _lower(made)
+    amanda.improve(made, *_PASSES)
     refused = refused or [f"{op.label}: {why}" for op, why in _refusals(made)]
     if refused:
         raise BackendError(
@@ -41,7 +44,6 @@ def static_graph(graph: Graph) -> Graph:
             hint="run it on another backend, or replace these ops",
             problems=dict.fromkeys(refused),
         )
-    amanda.improve(made, "fold", "share", "drop")
     infer(made)
     _expect_static([*made.parameters, *(port for op in made for port in op.outputs)])
     if None in made.results:
@@ -51,6 +53,18 @@ def static_graph(graph: Graph) -> Graph:
             hint="remove the result, or connect it",
         )
     return made
+
+
+def _lower(graph: Graph) -> list[str]:
+    """Lower a graph; what is refused. Types that a loop has once it is unrolled may
+    allow what they did not before, so it is tried again as long as less is refused."""
+    before: list[str] | None = None
+    while True:
+        refused = [str(each) for each in lower(graph, _takes_or_folds, DEFINITIONS)]
+        if not refused or (before is not None and len(refused) >= len(before)):
+            return refused
+        before = refused
+        infer(graph)
 
 
 def _expect_static(values: Sequence[OutputPort]) -> None:
@@ -63,6 +77,22 @@ def _expect_static(values: Sequence[OutputPort]) -> None:
             hint="fix sizes of inputs with --dim NAME=SIZE",
             problems=problems,
         )
+
+
+def _takes_or_folds(op: Op) -> Literal[True] | str:
+    """Whether an op has a kernel in C, or is computed when the graph is exported."""
+    return True if _reads_constants(op, _MOST_FOLDED) else _takes(op)
+
+
+def _reads_constants(op: Op, depth: int) -> bool:
+    """Whether constants alone decide the results of a primitive, at some depth."""
+    if op.is_constant:
+        return True
+    if not depth or op.is_graph or not op.inputs or op.bodies:
+        return False
+    if not is_not_composite(op):
+        return False
+    return all(v is None or _reads_constants(v.op, depth - 1) for v in op.inputs)
 
 
 def _takes(op: Op) -> Literal[True] | str:
