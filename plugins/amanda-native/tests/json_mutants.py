@@ -63,8 +63,8 @@ def _binary(name: str, attrs: dict[str, Any]) -> Graph:
 def _windows() -> Graph:
     """Convolution and pooling of three axes, made of the rows of a matrix."""
     graph = Graph("amanda/std/1")
-    x = graph.parameter(amanda.parse_type(FED[0]))
-    x = graph.add("reshape", [x], {"shape": [1, 4, 4, 4]}).output
+    fed = graph.parameter(amanda.parse_type(FED[0]))
+    x = graph.add("reshape", [fed], {"shape": [1, 4, 4, 4]}).output
     w = graph.add("reshape", [x], {"shape": [8, 2, 2, 2]}).output
     attrs = {"strides": [2, 1], "padding": [[1, 1], [0, 1]], "groups": 2}
     y = graph.add("conv", [x, w], {**attrs, "dilations": [1, 2]}).output

@@ -36,7 +36,7 @@ def separable(inputs: int, outputs: int, stride: int) -> Any:
     )
 
 
-class Residual(nn.Module):
+class Residual(nn.Module):  # type: ignore[misc]
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.inner = nn.Sequential(
@@ -50,7 +50,7 @@ class Residual(nn.Module):
         return torch.relu(x + self.inner(x))
 
 
-class LastOf(nn.Module):
+class LastOf(nn.Module):  # type: ignore[misc]
     """The last output of a recurrent network, classified."""
 
     def __init__(self, kind: Any, inputs: int, hidden: int) -> None:
@@ -62,7 +62,7 @@ class LastOf(nn.Module):
         return self.head(self.cell(x)[0][:, -1])
 
 
-class Words(nn.Module):
+class Words(nn.Module):  # type: ignore[misc]
     """The mean of embeddings, classified."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Words(nn.Module):
         return torch.log_softmax(self.head(self.table(x).mean(1)), -1)
 
 
-class SqueezeExcite(nn.Module):
+class SqueezeExcite(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.conv = nn.Conv2d(3, 8, 3, 2, 1)
@@ -86,7 +86,7 @@ class SqueezeExcite(nn.Module):
         return (y * weight[:, :, None, None]).amax((2, 3))
 
 
-class UNet(nn.Module):
+class UNet(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.first, self.deep = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 8, 3, 2, 1)
@@ -98,7 +98,7 @@ class UNet(nn.Module):
         return torch.softmax(self.last(torch.cat([a, b], 1)), 1)
 
 
-class Gated(nn.Module):
+class Gated(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.norm, self.both = nn.LayerNorm(24), nn.Linear(24, 32)

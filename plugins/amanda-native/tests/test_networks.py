@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,10 +69,14 @@ def test_a_fallback_runs_what_the_library_has_not(reference: Path) -> None:
         "tan 'tangent': reference: there is no kernel for this op",
     )
     compiled = amanda.compile(graph, backend=backend, fallback="numpy")
-    fed = np.float32([0.1, 0.2, 0.3])
+    fed = np.array([0.1, 0.2, 0.3], "float32")
     np.testing.assert_allclose(
         compiled([fed])["y"], np.exp(np.tan(np.exp(fed))), rtol=1e-5
     )
     other = f"native:{compile_library(SOURCES / 'probe.c')}"  # takes every op
-    split = amanda.compile(graph, backend=backend, fallback=other).executable.report()
-    assert [piece.backend for piece in split.pieces] == ["native", other, "native"]
+    split: Any = amanda.compile(graph, backend=backend, fallback=other).executable
+    assert [piece.backend for piece in split.report().pieces] == [
+        "native",
+        other,
+        "native",
+    ]

@@ -83,7 +83,9 @@ class Program:
         values = [*self.parameters, *(op.output for op in self.ops)]
         self.names = {value: f"v{i}" for i, value in enumerate(values)}
         inputs = [identifier("in", p.name, p.index) for p in graph.parameters]
-        self.inputs = dict(zip(self.parameters, inputs, strict=True))
+        self.inputs: dict[OutputPort, str] = dict(
+            zip(self.parameters, inputs, strict=True)
+        )
         self.outputs = [identifier("out", p.name, p.index) for p in graph.outputs]
         self.steps = [op for op in self.ops if not op.is_constant]
         self.owners = {value: self._owner(value) for value in values}

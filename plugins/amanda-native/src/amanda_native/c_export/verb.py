@@ -64,7 +64,7 @@ def command(
         "kernels": list(made.kernels),
     }  # fmt: skip
     lines = [
-        f"wrote {', '.join(map(str, data['files']))} to {folder}",
+        f"wrote {', '.join(path.name for path in made.files)} to {folder}",
         f"{made.function};",
         f"{made.weight_bytes:,} bytes of weights, {made.arena_bytes:,} bytes of memory",
         f"kernels: {', '.join(made.kernels)}",
