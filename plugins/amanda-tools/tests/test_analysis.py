@@ -160,6 +160,26 @@ def test_channels() -> None:
     np.testing.assert_allclose(means, first.mean((0, 2, 3)), rtol=1e-4)
     largest = next(iter(report["channel magnitudes"].values()))
     np.testing.assert_allclose(largest, np.abs(first).max((0, 2, 3)), rtol=1e-4)
+    zeros = next(iter(report["channel zeros"].values()))
+    np.testing.assert_allclose(zeros, (first == 0).mean((0, 2, 3)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_distributions_of_channels(backend: str) -> None:
+    """As numpy computes them, channel by channel."""
+    tool = Statistics(types="relu", channel_axis=1, bins=7, percentiles=(25, 90))
+    instrumented = amanda.apply(digits(), tool)
+    instrumented.run([images()], backend)
+    [first, *_], _ = outputs_of("relu")
+    rows = np.moveaxis(first, 1, 0).reshape(first.shape[1], -1)
+    counts = np.asarray(next(iter(instrumented.report["channel histograms"].values())))
+    edges = (first.min(), first.max())
+    expected = [np.histogram(row, 7, edges)[0] for row in rows]
+    assert counts.sum() == first.size
+    assert np.abs(counts - expected).max() <= 2  # at the edges of bins, by rounding
+    found = next(iter(instrumented.report["channel percentiles"].values()))
+    due = np.percentile(rows, (25, 90), axis=1, method="nearest").T
+    np.testing.assert_allclose(found, due, rtol=1e-3, atol=1e-5)
 
 
 # -- trace -----------------------------------------------------------------------------
@@ -250,6 +270,14 @@ def test_each_run_is_a_file(tmp_path: Path) -> None:
         compiled([images()])
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == ["run-0001.npz", "run-0002.npz"]
+    tool = Dump(folder=tmp_path / "s", types="relu", format="safetensors")
+    amanda.apply(digits(), tool).run([images()], "numpy")
+    from safetensors.numpy import load_file
+
+    again = load_file(tmp_path / "s" / "run-0001.safetensors")
+    assert set(again) == set(np.load(files[0]))
+    for name, value in np.load(files[0]).items():
+        np.testing.assert_array_equal(again[name], value)
     expected, _ = outputs_of("relu")
     arrays = np.load(files[1])
     for name, x in zip(arrays, expected, strict=True):

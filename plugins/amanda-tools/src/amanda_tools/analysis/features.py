@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from amanda.backend import type_bytes
 from amanda.errors import UsageError
 from amanda.instrument import Instrumentation, Report, Tool, Unobserved
+from amanda.tensors import Tensor
 from amanda_tools.analysis.selection import chosen_sites
 
 __all__ = ["Dump", "Features"]
+
+FORMATS: Final = ("npz", "safetensors")
 
 
 class Features(Tool):
@@ -56,8 +59,9 @@ class Features(Tool):
 class Dump(Features):
     """The outputs of chosen ops in files: `folder/run-0001.npz` for the first run.
 
-    `names`, `types` and `scope` choose ops. Ops are left out, with a note in the
-    report, from where a run would write more than `max_bytes`.
+    `names`, `types` and `scope` choose ops. `format` is npz or safetensors. Ops are
+    left out, with a note in the report, from where a run would write more than
+    `max_bytes`.
     """
 
     name = "dump"
@@ -66,6 +70,7 @@ class Dump(Features):
         self,
         *,
         folder: str | Path,
+        format: str = "npz",
         max_bytes: int = 1 << 28,
         names: Sequence[str] | str | None = None,
         types: Sequence[str] | str | None = None,
@@ -73,7 +78,11 @@ class Dump(Features):
     ) -> None:
         super().__init__(names=names or ("*" if not (types or scope) else None),
                          types=types, scope=scope)  # fmt: skip
-        self.folder = Path(folder)
+        if format not in FORMATS:
+            raise UsageError(
+                f"values cannot be written as {format!r}", expected=" or ".join(FORMATS)
+            )
+        self.folder, self.format = Path(folder), format
         self.max_bytes = max_bytes
 
     def instrument(self, instrumentation: Instrumentation) -> None:
@@ -95,7 +104,7 @@ class Dump(Features):
 
     def after_run(self, report: Report) -> None:
         """Write the values of a run; the file is replaced atomically."""
-        from amanda.files import replace_file
+        from amanda.files import replace_file, write_safetensors
 
         arrays: dict[str, Any] = {}
         total = 0
@@ -110,8 +119,13 @@ class Dump(Features):
             suffix = row.key.removeprefix("output").replace(" ", ".")
             arrays[f"{row.op}{suffix}"] = array
         self.folder.mkdir(parents=True, exist_ok=True)
-        with replace_file(self.folder / f"run-{report.runs:04}.npz") as file:
-            np.savez(file, **arrays)
+        path = self.folder / f"run-{report.runs:04}.{self.format}"
+        with replace_file(path) as file:
+            if self.format == "npz":
+                np.savez(file, **arrays)
+            else:
+                tensors = {name: Tensor.of(array) for name, array in arrays.items()}
+                write_safetensors(tensors, file)
 
     def conclude(self, report: Report) -> Mapping[str, Any]:
         """Where the files are."""

@@ -25,7 +25,8 @@ class Flops(Tool):
     Sizes that are symbolic stay so: the counts are formulas. `sizes` sets some of them:
     `{"batch": 1}`. Operations of the forward pass are counted: those of matrix products
     and convolutions as multiply-accumulates (MACs), two FLOPs each; those of other ops
-    as one FLOP per element that they compute, or read in a reduction.
+    as one FLOP per element that they compute, or read in a reduction. Both branches of
+    an `if` count.
     """
 
     name = "flops"

@@ -25,8 +25,9 @@ class Statistics(Tool):
     All are computed where the model runs. `types`, `names` and `scope` choose ops, by
     shell patterns. `bins` is the number of bins of the histogram, between the extremes
     of the run; 0 for none. `percentiles` are percentages, computed by sorting.
-    `channel_axis` adds the mean and the largest magnitude of each channel. Means are
-    over all runs, the histogram and percentiles are those of the last one.
+    `channel_axis` adds the same of each channel along an axis: means, largest
+    magnitudes, shares of zeros, and the histograms and percentiles that are asked for.
+    Means are over all runs, histograms and percentiles are those of the last one.
     """
 
     name = "statistics"
@@ -73,6 +74,7 @@ class Statistics(Tool):
             site.observe(f"percentiles{suffix}", self._percentiles(x))
         if self.channel_axis is not None:
             self._observe_channels(site, port, x, suffix)
+            self._observe_channel_rows(site, port, x, suffix)
 
     def _percentiles(self, x: Any) -> Any:
         """The nearest elements of the sorted values."""
@@ -96,6 +98,33 @@ class Statistics(Tool):
         site.observe(f"channel means{suffix}", ops.mean(x, axes=others), "mean")
         largest = ops.max(ops.abs(x), axes=others)
         site.observe(f"channel magnitudes{suffix}", largest, "max")
+        is_zero = ops.astype(ops.equal(x, 0.0), dtype="float32")
+        site.observe(f"channel zeros{suffix}", ops.mean(is_zero, axes=others), "mean")
+
+    def _observe_channel_rows(
+        self, site: Site, port: OutputPort, x: Any, suffix: str
+    ) -> None:
+        """What is computed from each channel as a row, if their number is known."""
+        dims = getattr(getattr(port.type, "shape", None), "dims", None) or ()
+        axis = self.channel_axis
+        if axis is None or not -len(dims) <= axis < len(dims):
+            return
+        axis %= len(dims)
+        channels = dims[axis]
+        if not isinstance(channels, int):
+            return
+        order = (axis, *(i for i in range(len(dims)) if i != axis))
+        rows = ops.reshape(ops.transpose(x, perm=order), (channels, -1))
+        if self.bins:
+            counts = _histograms(rows, channels, self.bins)
+            site.observe(f"channel histograms{suffix}", counts)
+        if self.percentiles:
+            ordered = ops.sort(rows, axis=-1)
+            last = ops.subtract(ops.astype(ops.dim(rows, axis=1), dtype="float64"), 1.0)
+            shares = np.asarray(self.percentiles, "float64") / 100.0
+            places = ops.astype(ops.round(ops.multiply(shares, last)), dtype="int64")
+            found = ops.gather(ordered, places, axis=1)
+            site.observe(f"channel percentiles{suffix}", found)
 
     def picture(self, report: Report) -> str | None:
         """The histograms as small multiples, if there are any."""
@@ -116,6 +145,23 @@ class Statistics(Tool):
             f'width="{width}" font-family="sans-serif" font-size="10" '
             f'fill="currentColor">{"".join(parts)}</svg>'
         )
+
+
+def _histograms(rows: Any, channels: int, bins: int) -> Any:
+    """Histograms of rows, all between the extremes of all of them.
+
+    Bins of all rows are numbered one after the other, and counted as one histogram."""
+    low, high = ops.min(rows), ops.max(rows)
+    wide = ops.astype(ops.subtract(rows, low), dtype="float64")
+    span = ops.astype(ops.subtract(high, low), dtype="float64")
+    share = ops.where(ops.greater(span, 0.0), ops.divide(wide, span), 0.0)
+    places = ops.clip(ops.floor(ops.multiply(share, float(bins))), 0.0, bins - 1.0)
+    starts = np.arange(channels, dtype="float64")[:, None] * bins + 0.5
+    total = channels * bins
+    counts = ops.histogram(
+        ops.add(places, starts), np.float64(0), np.float64(total), total
+    )
+    return ops.reshape(counts, (channels, bins))
 
 
 def _bars(
