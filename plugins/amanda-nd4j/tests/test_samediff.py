@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +20,8 @@ from amanda.tensors import Tensor
 from amanda.testing import FormatSuite
 from amanda.types import DType, parse_type
 from amanda_nd4j.namespace import VARIABLE
+from amanda_nd4j.samediff.archives import sdnb_of
+from amanda_nd4j.samediff.java_maps import map_of_pairs
 from amanda_nd4j.samediff.op_numbers import hash_of
 from amanda_nd4j.samediff.schema import CURRENT, OF_2018
 from amanda_nd4j.samediff.tables import read_root, write_root
@@ -152,6 +156,133 @@ def test_an_archive_has_a_part_with_an_empty_manifest(tmp_path: Path) -> None:
 def tables(graph: Graph, path: Path) -> dict[str, Any]:
     amanda.save(graph, path)
     return read_root(memoryview(path.read_bytes()), CURRENT, "FlatGraph")
+
+
+MANIFEST = bytes.fromhex(
+    "aced0005737200116a6176612e7574696c2e486173684d61700507dac1c31660d103000246000a6c6f"
+    "6164466163746f724900097468726573686f6c6478703f4000000000000c7708000000100000000274"
+    "0001777372001f6f72672e6e64346a2e636f6d6d6f6e2e7072696d6974697665732e50616972000000"
+    "00000000770200024c00036b65797400124c6a6176612f6c616e672f4f626a6563743b4c000576616c"
+    "756571007e000478707372000e6a6176612e6c616e672e4c6f6e673b8be490cc8f23df0200014a0005"
+    "76616c7565787200106a6176612e6c616e672e4e756d62657286ac951d0b94e08b0200007870000000"
+    "00000003e87371007e00060000000000000018740002c3a97371007e00037371007e00060000000000"
+    "0004007371007e0006000000000000000878"
+)
+"""What Java 17 writes of {"w": (1000, 24), "é": (1024, 8)}, a map of pairs."""
+LINKED_MANIFEST = bytes.fromhex(
+    "aced0005737200176a6176612e7574696c2e4c696e6b6564486173684d617034c04e5c106cc0fb0200"
+    "015a000b6163636573734f72646572787200116a6176612e7574696c2e486173684d61700507dac1c3"
+    "1660d103000246000a6c6f6164466163746f724900097468726573686f6c6478703f4000000000000c"
+    "77080000001000000002740001777372001f6f72672e6e64346a2e636f6d6d6f6e2e7072696d697469"
+    "7665732e5061697200000000000000770200024c00036b65797400124c6a6176612f6c616e672f4f62"
+    "6a6563743b4c000576616c756571007e000578707372000e6a6176612e6c616e672e4c6f6e673b8be4"
+    "90cc8f23df0200014a000576616c7565787200106a6176612e6c616e672e4e756d62657286ac951d0b"
+    "94e08b020000787000000000000003e87371007e00070000000000000018740002c3a97371007e0004"
+    "7371007e000700000000000004007371007e000700000000000000087800"
+)
+"""The same of a map that keeps its order."""
+ONE_NUMBER_MANIFEST = bytes.fromhex(
+    "aced0005737200116a6176612e7574696c2e486173684d61700507dac1c31660d103000246000a6c6f"
+    "6164466163746f724900097468726573686f6c6478703f4000000000000c7708000000100000000274"
+    "0001617372001f6f72672e6e64346a2e636f6d6d6f6e2e7072696d6974697665732e50616972000000"
+    "00000000770200024c00036b65797400124c6a6176612f6c616e672f4f626a6563743b4c000576616c"
+    "756571007e000478707372000e6a6176612e6c616e672e4c6f6e673b8be490cc8f23df0200014a0005"
+    "76616c7565787200106a6176612e6c616e672e4e756d62657286ac951d0b94e08b0200007870000000"
+    "000000004d71007e0008740001627371007e000371007e00087371007e0006000000000000000078"
+)
+"""{"a": (77, 77), "b": (77, 0)}, where the first three numbers are one object."""
+
+
+@pytest.mark.parametrize("data", [MANIFEST, LINKED_MANIFEST])
+def test_a_manifest_of_java(data: bytes) -> None:
+    assert map_of_pairs(memoryview(data)) == {"w": (1000, 24), "é": (1024, 8)}
+
+
+def test_a_manifest_with_references() -> None:
+    found = map_of_pairs(memoryview(ONE_NUMBER_MANIFEST))
+    assert found == {"a": (77, 77), "b": (77, 0)}
+
+
+@pytest.mark.parametrize("data", [MANIFEST, LINKED_MANIFEST, ONE_NUMBER_MANIFEST])
+def test_damaged_manifests(data: bytes) -> None:
+    """Every shorter one, and every one with a byte that differs, is read or refused."""
+    for i in range(len(data)):
+        with pytest.raises(FormatError):
+            map_of_pairs(memoryview(data[:i]))
+        changed = bytes([*data[:i], data[i] ^ 0x55, *data[i + 1 :]])
+        with contextlib.suppress(FormatError):
+            map_of_pairs(memoryview(changed))
+
+
+def part_with_data(found: dict[str, Any], data: bytes, manifest: bytes) -> bytes:
+    """A part whose arrays `w` and `é` are behind the FlatBuffer, from byte 4096."""
+    content = write_root(found, CURRENT, "FlatGraph")
+    start = 32 + len(content)
+    assert start <= 4096
+    blob = bytes(4096 - start) + data + bytes(8)
+    end = start + len(blob)
+    head = b"SDNB" + struct.pack(">iqqq", 1, end, len(manifest), 32)
+    return head + content + blob + manifest
+
+
+AT_4096 = MANIFEST.replace(b"\x03\xe8", b"\x10\x00").replace(b"\4\0sq", b"\x10\x18sq")
+SECOND = {"id": {"first": 91}, "name": "é", "dtype": 5, "shape": [2]}
+
+
+@pytest.mark.parametrize("order", [None, 0, 1])
+def test_data_behind_the_flatbuffer(tmp_path: Path, order: int | None) -> None:
+    found = tables(several_values(), tmp_path / "m.fb")
+    variable = {"id": {"first": 90}, "name": "w", "dtype": 5, "shape": [2, 3],
+                "variabletype": 0}  # fmt: skip
+    if order is not None:
+        variable["ndarray"] = {"byteOrder": order, "dtype": 5}
+    found["variables"] = [variable, SECOND, *found["variables"]]
+    data = np.arange(6, dtype="<f4")
+    path = tmp_path / "m.sdnb"
+    path.write_bytes(part_with_data(found, data.tobytes(), AT_4096))
+    weight = amanda.load(path).ops["w"].attrs["value"].numpy()
+    assert weight.tolist() == data.reshape((2, 3), order="F" if order else "C").tolist()
+    amanda.save(amanda.load(path), tmp_path / "again.sdz")
+    again = amanda.load(tmp_path / "again.sdz").ops["w"].attrs["value"].numpy()
+    assert again.tolist() == weight.tolist()
+    found["variables"].remove(SECOND)
+    path.write_bytes(part_with_data(found, data.tobytes(), AT_4096))
+    with pytest.raises(FormatError, match="does not have"):
+        amanda.load(path)
+    damaged = AT_4096.replace(b"\x10\x18", b"\x10\x19")
+    path.write_bytes(part_with_data(found, data.tobytes(), damaged))
+    with pytest.raises(FormatError, match="outside the file"):
+        amanda.load(path)
+
+
+def test_an_archive_of_several_parts(tmp_path: Path) -> None:
+    """The graph is in the first; arrays are behind or in the FlatBuffer of others."""
+    found = tables(layers(), tmp_path / "m.fb")
+    bare = [{k: v for k, v in each.items() if k != "ndarray"}
+            for each in found["variables"]]  # fmt: skip
+    bare[1]["shape"] = [2, 3]
+    graph = write_root({**found, "variables": [*bare, SECOND]}, CURRENT, "FlatGraph")
+    array = {**found["variables"][1]["ndarray"], "shape": [1, 2, 1, 1 << 13, 1, 99]}
+    arrays = {"variables": [found["variables"][1], {**SECOND, "ndarray": array}]}
+    data = np.arange(6, dtype="<f4").tobytes()
+    empty = {"variables": [bare[1]]}
+    parts = {
+        "inside": sdnb_of(write_root(arrays, CURRENT, "FlatGraph")),
+        "behind": part_with_data(empty, data, AT_4096),
+    }
+    for name, part in parts.items():
+        path = tmp_path / f"{name}.sdz"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("m.shard1-of-2.sdnb", part)
+            archive.writestr("m.shard0-of-2.sdnb", sdnb_of(graph))
+        weight = amanda.load(path).ops["w"].attrs["value"].numpy()
+        expected = [[1, 2, 3]] if name == "inside" else [[0, 1, 2], [3, 4, 5]]
+        assert weight.tolist() == expected
+    with zipfile.ZipFile(tmp_path / "half.sdz", "w") as archive:
+        archive.writestr("m.shard0-of-2.sdnb", sdnb_of(graph))
+        archive.writestr("m.shard0-of-3.sdnb", sdnb_of(graph))
+    with pytest.raises(FormatError, match="not those of one model"):
+        amanda.load(tmp_path / "half.sdz")
 
 
 def test_the_tables_of_a_graph(tmp_path: Path) -> None:

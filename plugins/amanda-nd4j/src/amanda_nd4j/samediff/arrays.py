@@ -19,7 +19,9 @@ from amanda.types import DType
 from amanda_nd4j.lenses import TYPE_CODES
 from amanda_nd4j.samediff.tables import FlatTable
 
-__all__ = ["ELEMENT_TYPES", "array_of", "shape_in_graph", "tensor_of"]
+__all__ = [
+    "ELEMENT_TYPES", "appended_array", "array_of", "shape_in_graph", "tensor_of",
+]  # fmt: skip
 
 ELEMENT_TYPES: Final = DTypeCodes(
     "nd4j", {code: name for name, code in TYPE_CODES.items()}
@@ -67,6 +69,21 @@ def tensor_of(array: FlatTable, name: str, dtype: DType | None = None) -> Tensor
     if order == _C and array.get("byteOrder", 0) == _LITTLE:
         return Tensor.from_buffer(data, kind, tuple(dims), 0)
     return _reordered(data[:size], kind, dims, order, array.get("byteOrder", 0))
+
+
+def appended_array(variable: FlatTable, data: memoryview) -> FlatTable:
+    """The array of a variable whose data is behind the FlatBuffer.
+
+    The description of a shape is that of its array, if there is one with a shape, or
+    is made of the dims of the variable; SameDiff takes `byteOrder` as the order there.
+    """
+    given = variable.get("ndarray", {})
+    code = variable.get("dtype", 0)
+    dims = [int(n) for n in variable.get("shape", ())]
+    info = given.get("shape") or shape_in_graph(dims, code)
+    if given.get("byteOrder", 0) == 1:
+        info = [*info[:-1], _F]
+    return {"shape": info, "buffer": data, "dtype": code, "byteOrder": _LITTLE}
 
 
 def _reordered(

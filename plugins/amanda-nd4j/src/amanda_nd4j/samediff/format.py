@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from amanda.dictionary import version_key
-from amanda.errors import FormatError
 from amanda.files import replace_file
 from amanda.formatkit import MessageFile, file_errors
 from amanda.graph import Graph
@@ -25,17 +24,12 @@ class Format:
 
     def read(self, source: Path | bytes | Any) -> Graph:
         """The graph of a file; data of arrays stays in it."""
-        from amanda_nd4j.samediff.archives import flat_buffer_of
-        from amanda_nd4j.samediff.reader import read_flat_graph, read_tables
+        from amanda_nd4j.samediff.archives import parts_of
+        from amanda_nd4j.samediff.reader import read_flat_graph, read_parts
 
         namespace = f"{PATH}/{max(installed_files(), key=version_key)}"
         with file_errors(source):
-            data = flat_buffer_of(MessageFile.open(source))
-            if len(data) < 8:
-                raise FormatError(
-                    "this is no FlatBuffer", expected="at least 8 bytes", got=len(data)
-                )
-            tables, generation = read_tables(data)
+            tables, generation = read_parts(parts_of(MessageFile.open(source)))
             return read_flat_graph(tables, generation, namespace)
 
     def write(self, graph: Graph, path: Path) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from amanda.errors import FormatError
 from amanda.formatkit import FileRecords, list_of, of_class
 from amanda.graph import Graph, Op, OutputPort, bulk
 from amanda.types import DType, Shape, Sym, TensorType
+from amanda_nd4j.samediff.archives import Part
 from amanda_nd4j.samediff.arguments import ARGUMENTS
-from amanda_nd4j.samediff.arrays import ELEMENT_TYPES, tensor_of
+from amanda_nd4j.samediff.arrays import ELEMENT_TYPES, appended_array, tensor_of
 from amanda_nd4j.samediff.op_numbers import (
     LOGIC,
     names_by_hash,
@@ -21,7 +22,7 @@ from amanda_nd4j.samediff.schema import CURRENT, OF_2018
 from amanda_nd4j.samediff.tables import FlatTable, count_slots, read_root
 
 __all__ = ["CONSTANT", "GRAPH_RECORDS", "PLACEHOLDER", "RECORDS", "VARIABLE",
-           "read_flat_graph", "read_tables"]  # fmt: skip
+           "read_flat_graph", "read_parts"]  # fmt: skip
 
 VARIABLE, CONSTANT, ARRAY, PLACEHOLDER = range(4)
 _FIELDS: Final = of_class(dict)
@@ -51,8 +52,41 @@ _NODES: Final = (2,)
 _SLOTS_OF_2018: Final = 16
 
 
-def read_tables(data: memoryview) -> tuple[FlatTable, int]:
-    """The tables of a file, and the generation of its schema: 2018, or 0 for now."""
+def read_parts(parts: Sequence[Part]) -> tuple[FlatTable, int]:
+    """The tables of a model, with the arrays of all parts in their variables.
+
+    The number is the generation of the schema: 2018, or 0 for now.
+    """
+    tables, generation = _read_tables(parts[0].flat_buffer)
+    rest = [_read_tables(part.flat_buffer)[0] for part in parts[1:]]
+    arrays = {
+        each.get("name", ""): each["ndarray"]
+        for table in rest
+        for each in table.get("variables", ())
+        if "ndarray" in each
+    }
+    appended = {name: data for part in parts for name, data in part.appended.items()}
+    variables = tables.get("variables", ())
+    lost = set(appended).difference(each.get("name", "") for each in variables)
+    if lost:
+        raise FormatError(
+            "a file has data of variables that the graph does not have",
+            got=", ".join(sorted(lost)[:8]),
+        )
+    for variable in variables:
+        name = variable.get("name", "")
+        if name in appended:
+            variable["ndarray"] = appended_array(variable, appended[name])
+        elif "ndarray" not in variable and name in arrays:
+            variable["ndarray"] = arrays[name]
+    return tables, generation
+
+
+def _read_tables(data: memoryview) -> tuple[FlatTable, int]:
+    if len(data) < 8:
+        raise FormatError(
+            "this is no FlatBuffer", expected="at least 8 bytes", got=len(data)
+        )
     slots = count_slots(data, _NODES)
     if slots is not None and slots < _SLOTS_OF_2018:
         raise FormatError(
