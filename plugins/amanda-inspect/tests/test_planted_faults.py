@@ -64,9 +64,10 @@ def test_no_op_is_named_without_a_fault(
 
 @pytest.mark.scale
 def test_faults_at_other_places(networks: Networks) -> None:
-    """Places that the method was not made for; three faults were missed."""
+    """The forty faults at places that another seed draws, in the small networks: all
+    are named there, and with the seeds 2 and 3."""
     trials = [run_trial(each, networks(each.network), seed=1) for each in FAULTS]
-    assert sum(each.is_right for each in trials) >= 37
+    assert [str(each.fault) for each in trials if not each.is_right] == []
 
 
 @pytest.mark.models
