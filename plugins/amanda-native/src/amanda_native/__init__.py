@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from amanda.argument_checks import check_member
+
 if TYPE_CHECKING:
     from amanda_native.backend import LibraryBackend
 
@@ -28,5 +30,5 @@ def __getattr__(name: str) -> Any:
     if name == "LibraryBackend":
         from amanda_native.backend import LibraryBackend
 
-        return LibraryBackend
+        return check_member(LibraryBackend)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -167,6 +167,8 @@ class LibraryBackend:
         """True, or the library's reason why an op is not supported."""
         from amanda_native.graph_text import op_text
 
+        if op.graph is None:
+            return f"{op.label} is in no graph"
         return self._takes(op_text(op))
 
     def _ask(self, text: str) -> Literal[True] | str:
@@ -182,7 +184,7 @@ class LibraryBackend:
 
         library = self.library()
         place = self.find_device(device)
-        typed = _typed(graph)
+        typed = _infer_types(graph)
         text, weights = graph_text(typed)
         given = {key: value for key, value in options.items() if key != _ISOLATE}
         ports = GraphPorts.of(typed)
@@ -219,7 +221,7 @@ class ChosenLibrary(LibraryBackend):
         return super().find_device(None)
 
 
-def _typed(graph: Graph) -> Graph:
+def _infer_types(graph: Graph) -> Graph:
     """A copy of a graph with types where they can be inferred."""
     from amanda_std.backends import infer
 
