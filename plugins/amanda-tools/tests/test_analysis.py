@@ -316,3 +316,22 @@ def test_a_profile_names_the_ops_of_the_model(tmp_path: Path) -> None:
 def test_a_profile_needs_feeds() -> None:
     with pytest.raises(UsageError, match="needs feeds"):
         amanda.apply(digits(), Profile())
+
+
+def test_pictures() -> None:
+    """A row for each op, as long as its value."""
+    import re
+
+    feeds = [images()]
+    trace = amanda.apply(digits(), Trace())
+    trace.run(feeds, "numpy")
+    sized = amanda.apply(digits(), Flops(sizes={"batch": 1})).report
+    profiled = amanda.apply(digits(), Profile(), data=[feeds]).report
+    for report in (trace.report, sized, profiled):
+        [(_, picture)] = report.pictures().items()
+        widths = [
+            float(w) for w in re.findall(r'<rect[^>]* width="([0-9.]+)"', picture)
+        ]
+        assert len(widths) >= 8
+        assert max(widths) <= 300
+        assert len(set(widths)) > 3

@@ -7,16 +7,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from amanda.graph import Graph, Op, set_dims
-from amanda.instrument import Instrumentation, Site, Tool
+from amanda.instrument import Instrumentation, Report, Site, Tool
 from amanda.types import Dim, Sym
 from amanda_std.backends import infer
 from amanda_tools.analysis.costs import NOTHING, Cost, primitive_cost
 from amanda_tools.analysis.lowering import lower_with_sources, op_numbers
+from amanda_tools.pictures import Bar, draw_bars
 
 __all__ = ["Flops", "graph_costs"]
 
 _KEYS: Final = {"macs": "MACs", "flops": "FLOPs"}
 _CONTROL: Final = ("if", "loop", "scan")
+_SHOWN: Final = 40
 
 
 class Flops(Tool):
@@ -53,6 +55,19 @@ class Flops(Tool):
         instrumentation.report.summary |= {
             "MACs": total.macs, "FLOPs": total.flops, "weights": weights,
         }  # fmt: skip
+
+    def picture(self, report: Report) -> str | None:
+        """The ops with the most FLOPs, where those are numbers."""
+        rows = [
+            (row.op, row.value)
+            for row in report.select(_KEYS["flops"], tool=self.name)
+            if isinstance(row.value, int)
+        ]
+        total = sum(count for _, count in rows) or 1
+        largest = sorted(rows, key=lambda row: -row[1])[:_SHOWN]
+        return draw_bars(
+            [Bar(op, count, f"{count / total:.1%}") for op, count in largest]
+        )
 
 
 def _record(site: Site, cost: Cost) -> None:

@@ -9,8 +9,11 @@ from pathlib import Path
 from amanda import compile
 from amanda.errors import UsageError
 from amanda.instrument import Instrumentation, Observation, Report, Tool
+from amanda_tools.pictures import Bar, draw_bars
 
 __all__ = ["Profile"]
+
+_SHOWN = 30
 
 
 class Profile(Tool):
@@ -60,25 +63,7 @@ class Profile(Tool):
     def picture(self, report: Report) -> str | None:
         """The slowest ops of the model, as bars."""
         del report
-        rows = list(self._by_source.items())[:20]
-        return _bars(rows) if rows else None
-
-
-def _bars(rows: list[tuple[str, float]]) -> str:
-    from html import escape
-
-    longest = max(seconds for _, seconds in rows) or 1.0
-    parts = [
-        f'<text x="195" y="{20 * i + 14}" text-anchor="end">{escape(name[-32:])}</text>'
-        f'<rect x="200" y="{20 * i + 3}" width="{300 * seconds / longest:.1f}" '
-        'height="14" fill="#2563eb"/>'
-        f'<text x="{205 + 300 * seconds / longest:.1f}" y="{20 * i + 14}">'
-        f"{seconds * 1e3:.3g} ms</text>"
-        for i, (name, seconds) in enumerate(rows)
-    ]
-    height = 20 * len(rows) + 6
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 {height}" '
-        'width="600" font-family="sans-serif" font-size="11" fill="currentColor">'
-        f"{''.join(parts)}</svg>"
-    )
+        rows = list(self._by_source.items())[:_SHOWN]
+        return draw_bars(
+            [Bar(name, seconds, f"{seconds * 1e3:.3g} ms") for name, seconds in rows]
+        )

@@ -13,6 +13,7 @@ from amanda.instrument import Instrumentation, Report, Site, Tool
 from amanda_std import ops
 from amanda_std.backends import Trait, has_trait
 from amanda_tools.analysis.selection import chosen_sites, is_float_tensor
+from amanda_tools.pictures import Interval, draw_intervals
 
 __all__ = ["Trace"]
 
@@ -87,6 +88,16 @@ class Trace(Tool):
         if self.ranges:
             site.observe("min", ops.min(values[0]), "min")
             site.observe("max", ops.max(values[0]), "max")
+
+    def picture(self, report: Report) -> str | None:
+        """The range of each op's values."""
+        high = {
+            row.op: float(row.value) for row in report.select("max", tool=self.name)
+        }
+        return draw_intervals([
+            Interval(row.op, float(row.value), high[row.op])
+            for row in report.select("min", tool=self.name)
+        ])  # fmt: skip
 
     def conclude(self, report: Report) -> Mapping[str, Any]:
         """The first op that made a NaN or an infinity of finite arguments."""

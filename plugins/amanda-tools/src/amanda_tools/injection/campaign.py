@@ -15,7 +15,7 @@ from amanda.errors import UsageError
 from amanda.graph import Graph
 from amanda.instrument import Instrumentation, Report, Site, Tool
 from amanda_tools.injection.inject import Inject
-from amanda_tools.pictures import share_bars
+from amanda_tools.pictures import draw_shares
 
 __all__ = ["Campaign", "Summary", "Trial", "run_campaign", "summarize"]
 
@@ -103,7 +103,7 @@ class Campaign(Tool):
     def picture(self, report: Report) -> str | None:
         """The share of examples that faults in each op change, as bars."""
         rows = report.select("changed", tool=self.name)
-        return share_bars([(row.op, float(row.value)) for row in rows])
+        return draw_shares([(row.op, float(row.value)) for row in rows])
 
 
 def run_campaign(

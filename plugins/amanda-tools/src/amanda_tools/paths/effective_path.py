@@ -18,7 +18,7 @@ from amanda.types import TensorType
 from amanda_tools.analysis.lowering import lower_with_sources, op_numbers
 from amanda_tools.analysis.selection import is_float_tensor
 from amanda_tools.paths.tracing import PathTracer
-from amanda_tools.pictures import share_bars
+from amanda_tools.pictures import draw_shares
 
 __all__ = ["EffectivePath", "EffectivePaths", "find_path"]
 
@@ -144,7 +144,7 @@ class EffectivePaths(Tool):
     def picture(self, report: Report) -> str | None:
         """The share of each op's neurons, as bars in the order of the model."""
         rows = report.select("share of neurons", tool=self.name)
-        return share_bars([(row.op, float(row.value)) for row in rows])
+        return draw_shares([(row.op, float(row.value)) for row in rows])
 
 
 def find_path(

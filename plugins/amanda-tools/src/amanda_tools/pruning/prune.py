@@ -15,7 +15,7 @@ from amanda.tensors import Tensor
 from amanda_std import passes
 from amanda_tools.analysis.flops import graph_costs
 from amanda_tools.analysis.selection import chosen_sites, is_float_tensor
-from amanda_tools.pictures import share_bars
+from amanda_tools.pictures import draw_shares
 from amanda_tools.pruning.channels import find_groups
 from amanda_tools.pruning.groups import Group, Part
 from amanda_tools.pruning.importance import (
@@ -110,9 +110,9 @@ class Prune(Tool):
         """What is left of each layer, as bars."""
         rows = report.select("channels", tool=self.name)
         if rows:
-            return share_bars([(row.op, _share(str(row.value))) for row in rows])
+            return draw_shares([(row.op, _share(str(row.value))) for row in rows])
         rows = report.select("zeros", tool=self.name)
-        return share_bars([(row.op, 1 - float(row.value)) for row in rows])
+        return draw_shares([(row.op, 1 - float(row.value)) for row in rows])
 
     def _importance(
         self, instrumentation: Instrumentation, weights: Sequence[Op]

@@ -11,11 +11,12 @@ import numpy as np
 from amanda import improve, run
 from amanda.errors import UsageError
 from amanda.graph import Graph, InputPort, Op, OutputPort
-from amanda.instrument import Instrumentation, Site, Tool
+from amanda.instrument import Instrumentation, Report, Site, Tool
 from amanda.tensors import Tensor
 from amanda.types import DType
 from amanda_std import Value, ops
 from amanda_tools.analysis.selection import is_float_tensor
+from amanda_tools.pictures import Bar, draw_bars
 from amanda_tools.quantization.correction import mean_errors
 from amanda_tools.quantization.equalization import equalize
 from amanda_tools.quantization.ranges import Levels, calibrate, weight_levels
@@ -116,6 +117,14 @@ class Quantise(Tool):
             self._report_errors(instrumentation, original, pairs, outputs)
         improve(graph, "drop")
         instrumentation.report.summary["quantized layers"] = len(sites)
+
+    def picture(self, report: Report) -> str | None:
+        """The signal-to-noise ratio of each layer's output, or of its weight."""
+        rows = report.select("output SNR (dB)", tool=self.name)
+        rows = rows or report.select("weight SNR (dB)", tool=self.name)
+        return draw_bars([
+            Bar(row.op, float(row.value), f"{row.value:.1f} dB") for row in rows
+        ])  # fmt: skip
 
     # -- activations ----------------------------------------------------------------
 
