@@ -73,7 +73,9 @@ def test_a_fallback_runs_what_the_library_has_not(reference: Path) -> None:
     np.testing.assert_allclose(
         compiled([fed])["y"], np.exp(np.tan(np.exp(fed))), rtol=1e-5
     )
-    other = f"native:{compile_library(SOURCES / 'probe.c')}"  # takes every op
+    other = (
+        f"native:{compile_library(SOURCES / 'probe.c', name='probe')}"  # takes every op
+    )
     split: Any = amanda.compile(graph, backend=backend, fallback=other).executable
     assert [piece.backend for piece in split.report().pieces] == [
         "native",
