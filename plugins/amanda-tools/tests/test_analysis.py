@@ -328,7 +328,7 @@ def test_pictures() -> None:
     sized = amanda.apply(digits(), Flops(sizes={"batch": 1})).report
     profiled = amanda.apply(digits(), Profile(), data=[feeds]).report
     for report in (trace.report, sized, profiled):
-        [(_, picture)] = report.pictures.items()
+        [picture] = report.pictures
         widths = [
             float(w) for w in re.findall(r'<rect[^>]* width="([0-9.]+)"', picture)
         ]
