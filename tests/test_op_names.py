@@ -17,10 +17,11 @@ ROOT = Path(__file__).resolve().parent.parent
 ops = pytest.importorskip("amanda_std").ops
 ROOMS = ["plugins/amanda-std/src/amanda_std", "plugins/amanda-jax/src/amanda_jax"]
 MOST = 5  # names in all rooms together
-# Tables of rules and kernels, where op names are keys, and what formats are made of.
+# Tables of rules and kernels, where op names are keys, and what formats and stacked
+# arrays are made of.
 TABLES = (
     "ops/", "kernels/", "formats/", "padding_rules", "numpy_kernels", "input_ranges/",
-    "passes/fusion",
+    "passes/fusion", "dataflow/stacked_array",
 )  # fmt: skip
 
 

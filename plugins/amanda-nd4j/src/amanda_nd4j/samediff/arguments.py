@@ -108,7 +108,7 @@ class Arguments:
                 values += value
             else:
                 values.append(value)
-        return _encoded(kind, values, label)
+        return _encode(kind, values, label)
 
 
 def _values(kind: str, values: Any) -> Sequence[Any]:
@@ -117,7 +117,7 @@ def _values(kind: str, values: Any) -> Sequence[Any]:
     return list(values)
 
 
-def _encoded(kind: str, values: Sequence[Any], label: str) -> Any:
+def _encode(kind: str, values: Sequence[Any], label: str) -> Any:
     try:
         if kind == "DATA_TYPE":
             return bytes(ELEMENT_TYPES.code(DType(str(value))) for value in values)

@@ -68,7 +68,7 @@ def tensor_of(array: FlatTable, name: str, dtype: DType | None = None) -> Tensor
         )  # fmt: skip
     if order == _C and array.get("byteOrder", 0) == _LITTLE:
         return Tensor.from_buffer(data, kind, tuple(dims), 0)
-    return _reordered(data[:size], kind, dims, order, array.get("byteOrder", 0))
+    return _reorder(data[:size], kind, dims, order, array.get("byteOrder", 0))
 
 
 def appended_array(variable: FlatTable, data: memoryview) -> FlatTable:
@@ -86,7 +86,7 @@ def appended_array(variable: FlatTable, data: memoryview) -> FlatTable:
     return {"shape": info, "buffer": data, "dtype": code, "byteOrder": _LITTLE}
 
 
-def _reordered(
+def _reorder(
     data: memoryview, kind: DType, dims: Sequence[int], order: int, byte_order: int
 ) -> Tensor:
     import numpy as np
@@ -137,7 +137,7 @@ def array_of(tensor: Tensor, name: str) -> FlatTable:
         )  # fmt: skip
     code = TYPE_CODES[str(tensor.dtype)]
     data = b"".join(tensor.chunks()) if tensor.dtype.kind != "string" else (
-        _joined(tensor.tolist()))  # fmt: skip
+        _join(tensor.tolist()))  # fmt: skip
     if len(data) >= 2**31 - 2**20:
         raise FormatError(
             "an array is too large for a FlatBuffer", who=name,
@@ -150,7 +150,7 @@ def array_of(tensor: Tensor, name: str) -> FlatTable:
     }  # fmt: skip
 
 
-def _joined(found: Any) -> bytes:
+def _join(found: Any) -> bytes:
     texts: list[bytes] = []
 
     def add(value: Any) -> None:

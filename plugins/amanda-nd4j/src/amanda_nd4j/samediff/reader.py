@@ -105,13 +105,13 @@ def read_flat_graph(tables: FlatTable, generation: int, namespace: str) -> Graph
         return _Reader(tables, generation, namespace).graph()
 
 
-def plain(value: Any) -> Any:
+def as_attribute(value: Any) -> Any:
     """A value of a table as one that an attribute may have."""
     if isinstance(value, memoryview):
         return bytes(value)
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list) else value
+        return {key: as_attribute(each) for key, each in value.items()}
+    return [as_attribute(each) for each in value] if isinstance(value, list) else value
 
 
 class _Reader:
@@ -346,7 +346,7 @@ def _fields(
     table: Mapping[str, Any], names: tuple[str, ...], usual: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The fields that the writer would not write by itself."""
-    found = {name: plain(table[name]) for name in names if name in table}
+    found = {name: as_attribute(table[name]) for name in names if name in table}
     return {
         name: value
         for name, value in found.items()

@@ -50,10 +50,10 @@ class _Reader:
     def unpack(self, code: str, position: int) -> Any:
         size = struct.calcsize(f"<{code}")
         if not 0 <= position <= len(self.data) - size:
-            raise self._damaged(position, f"{size} bytes")
+            raise self._damage(position, f"{size} bytes")
         return struct.unpack_from(f"<{code}", self.data, position)[0]
 
-    def _damaged(self, position: int, expected: str) -> FormatError:
+    def _damage(self, position: int, expected: str) -> FormatError:
         return FormatError(
             "the FlatBuffer is damaged", where=f"byte {position}",
             expected=f"{expected} within {len(self.data)} bytes",
@@ -68,7 +68,7 @@ class _Reader:
         start = table - int(self.unpack("i", table))
         size = int(self.unpack("H", start))
         if size < 4:
-            raise self._damaged(start, "a list of fields")
+            raise self._damage(start, "a list of fields")
         return start, size
 
     def slots(self, table: int) -> int:
@@ -85,7 +85,7 @@ class _Reader:
         start = self.offset(position)
         size = int(self.unpack("I", start))
         if start + 4 + size * item > len(self.data):
-            raise self._damaged(start, f"a vector of {size} items")
+            raise self._damage(start, f"a vector of {size} items")
         self.left -= size * item
         if self.left < 0:
             raise LimitError(

@@ -132,7 +132,7 @@ class _Writer:
         fields = {"variabletype": CONSTANT, **self._fields(op)}
         order = [self.names[first] for first in op.control_inputs]
         head = {**self._head(op.output, name, 0), "dtype": array["dtype"]}
-        return {**head, "ndarray": array, **fields, **_given(controlDeps=order)}
+        return {**head, "ndarray": array, **fields, **_present(controlDeps=order)}
 
     def _fields(self, item: Any) -> FlatTable:
         return dict(RECORDS.of(item).get("fields", {}))
@@ -152,10 +152,10 @@ class _Writer:
             "id": self.numbers[op], "name": name, "opType": kind, "opNum": number,
             "inputPaired": [self._pair(value) for value in op.inputs],
             **ARGUMENTS.write(type, attrs, op.label),
-            **_given(dimensions=_as_list(dimensions)),
+            **_present(dimensions=_as_list(dimensions)),
             "device": _DEVICE, "outputNames": self._output_names(op), "opName": type,
             "outputTypes": bytes(_code_of(port) for port in op.outputs),
-            **fields, **_given(controlDeps=order),
+            **fields, **_present(controlDeps=order),
         }  # fmt: skip
 
     def _output_names(self, op: Op) -> list[str]:
@@ -183,7 +183,7 @@ def _is_record(key: str) -> bool:
     return key.startswith(("_", "x-")) and key != "_a"
 
 
-def _given(**fields: Any) -> FlatTable:
+def _present(**fields: Any) -> FlatTable:
     return {name: value for name, value in fields.items() if value}
 
 

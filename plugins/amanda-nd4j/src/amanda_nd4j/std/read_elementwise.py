@@ -40,7 +40,7 @@ def _binary(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return read
 
 
-def _swapped(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _swap_inputs(op: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def read(a: Any, b: Any) -> Any:
         return op(*same_types(b, a))
 
@@ -179,9 +179,9 @@ READ: dict[str, Any] = {
     "mod": _binary(ops.truncated_remainder),
     "fmod": _binary(ops.truncated_remainder),
     "remainder": _binary(ops.remainder),
-    "reversesubtract": _swapped(ops.subtract),
-    "reversedivide": _swapped(ops.divide),
-    "reversemod": _swapped(ops.truncated_remainder),
+    "reversesubtract": _swap_inputs(ops.subtract),
+    "reversedivide": _swap_inputs(ops.divide),
+    "reversemod": _swap_inputs(ops.truncated_remainder),
     "squaredsubtract": read_squared_difference,
     "divide_no_nan": read_divide_no_nan,
     "Pow": read_power,

@@ -291,7 +291,7 @@ def read_log_softmax(x: Any, *, dimension: Any = None) -> Any:
 # -- products --------------------------------------------------------------------------
 
 
-def _flipped(x: Any, *flags: Any) -> Any:
+def _transpose_if(x: Any, *flags: Any) -> Any:
     if not flag_of(*flags):
         return x
     return ops.swap_last(ops.conj(x) if x.dtype.kind == "complex" else x)
@@ -304,9 +304,11 @@ def read_matmul(
 ) -> Any:  # fmt: skip
     """matmul to `matmul`; `beta` is the weight of a given result, and there is none."""
     del beta, dtype
-    y = ops.matmul(_flipped(a, transX, transposeX), _flipped(b, transY, transposeY))
+    y = ops.matmul(
+        _transpose_if(a, transX, transposeX), _transpose_if(b, transY, transposeY)
+    )
     y = y if alpha in (None, 1.0) else y * ops.number_like(y, value=alpha)
-    return _flipped(y, transZ, transposeZ)
+    return _transpose_if(y, transZ, transposeZ)
 
 
 def read_linear(
@@ -316,9 +318,10 @@ def read_linear(
 ) -> Any:  # fmt: skip
     """xw_plus_b to `matmul` and `add`."""
     y = ops.matmul(
-        _flipped(x, aTranspose, transposeA), _flipped(w, bTranspose, transposeB)
+        _transpose_if(x, aTranspose, transposeA),
+        _transpose_if(w, bTranspose, transposeB),
     )
-    return _flipped(y + b, cTranspose, transposeC)
+    return _transpose_if(y + b, cTranspose, transposeC)
 
 
 def read_relu_layer(x: Any, w: Any, b: Any) -> Any:

@@ -139,10 +139,10 @@ _PROPOSALS = 16
 def _sizes_with(shape: Any, *parameters: Any) -> Any:
     """A shape, and behind it that of parameters."""
     parts = [ops.astype(shape, dtype="int64"), *map(ops.shape_of, parameters)]
-    return _listed(ops.concat(*parts, axis=0))
+    return _as_list(ops.concat(*parts, axis=0))
 
 
-def _listed(shape: Any) -> Any:
+def _as_list(shape: Any) -> Any:
     """A shape as a list where it is known."""
     return shape.tolist() if isinstance(shape, np.ndarray) else known_or_value(shape)
 
@@ -161,7 +161,7 @@ def read_gamma(
     d = ops.where(small, wide + 1.0, wide) - 1.0 / 3.0
     c = 1.0 / ops.sqrt(9.0 * d)
     rows = np.array(size, "int64") if isinstance(size, list) else size
-    many = _listed(ops.concat(np.array([_PROPOSALS]), rows, axis=0))
+    many = _as_list(ops.concat(np.array([_PROPOSALS]), rows, axis=0))
     key = _key(context, seed)
     keys = [ops.random_fold_in(key, np.uint32(i)) for i in range(3)]
     x = ops.random_normal(keys[0], many, dtype="float64")

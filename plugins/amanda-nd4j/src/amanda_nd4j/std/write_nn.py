@@ -45,7 +45,7 @@ def _arguments(
     return found
 
 
-def _permuted(o: Any, x: Any, order: Sequence[int]) -> Any:
+def _permute(o: Any, x: Any, order: Sequence[int]) -> Any:
     if list(order) == list(range(len(order))):
         return x
     return o.transpose(x, as_input(list(order)))
@@ -73,7 +73,7 @@ def write_conv(
     n = rank_of(x) - 2
     if n not in _AXES:
         raise Decline(f"nd4j has no convolution of data of rank {n + 2}")
-    kernel = _permuted(o, w, _TO_IO[kernel_layout](n + 2))
+    kernel = _permute(o, w, _TO_IO[kernel_layout](n + 2))
     x, padding = _pad_before(o, x, layout, padding)
     bias = () if b is None else (b,)
     if groups == 1:
