@@ -35,6 +35,10 @@ ONE_INPUT: dict[str, dict[str, Any]] = {
     "slice": {"starts": [1, -1], "stops": [7, -9], "axes": [0, 1], "steps": [2, -3]},
     "flip": {"axes": [1]},
     "pad": {"pads": [[1, -2], [-3, 4]]},
+    "stack": {"axis": 1},
+    "clip": {},
+    "dim": {"axis": -1},
+    "size": {},
     "shape_of": {},
     "isnan": {},
 }
@@ -74,6 +78,25 @@ def _windows() -> Graph:
     return graph
 
 
+def _parts() -> Graph:
+    """Parts of a split, computed numbers and a filled tensor."""
+    graph = Graph("amanda/std/1")
+    x = graph.parameter(amanda.parse_type(FED[0]))
+    attrs = {"axis": 1, "sizes": [3, 4, 1]}
+    parts = graph.add("split", [x], attrs, outputs=3).outputs
+    low, high = (graph.add("slice", [p], CORNER).output for p in parts[:2])
+    low, high = (graph.add("squeeze", [v]).output for v in (low, high))
+    graph.result(graph.add("clip", [x, low, high]).output)
+    numbers = graph.add("arange", [], {"start": -1, "stop": 9, "step": 3}).output
+    sizes = graph.add("concat", [numbers, numbers], {"axis": 0}).output
+    few = graph.add("slice", [sizes], {"starts": [1], "stops": [3]}).output
+    graph.result(graph.add("full", [few, low]).output)
+    return graph
+
+
+CORNER: dict[str, Any] = {"starts": [0, 0], "stops": [1, 1]}
+
+
 def _others() -> Graph:
     """Selection, gathering, computed shape arguments, and a weight."""
     graph = Graph("amanda/std/1")
@@ -96,7 +119,7 @@ def good_texts() -> tuple[str, ...]:
     """The JSON of graphs that the library runs."""
     graphs = [_unary(name, attrs) for name, attrs in ONE_INPUT.items()]
     graphs += [_binary(name, attrs) for name, attrs in TWO_INPUTS.items()]
-    graphs += [_windows(), _others()]
+    graphs += [_windows(), _parts(), _others()]
     return tuple(graph_text(graph)[0] for graph in graphs)
 
 

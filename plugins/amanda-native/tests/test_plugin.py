@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +20,15 @@ from amanda_std.backends import op_samples
 from amanda_std.ops import OPS
 
 TAKEN = [
-    "abs", "add", "all", "any", "argmax", "astype", "avg_pool", "broadcast_to",
-    "ceil", "concat", "conv", "cos", "divide", "equal", "erf", "exp", "expand_dims",
-    "expm1", "flip", "floor", "gather", "greater", "greater_equal", "identity",
-    "isnan", "less", "less_equal", "log", "log1p", "logical_and", "logical_not",
-    "logical_or", "matmul", "max", "max_pool", "maximum", "min", "minimum",
-    "multiply", "negative", "not_equal", "pad", "pow", "prod", "reciprocal",
-    "reshape", "rsqrt", "shape_of", "sigmoid", "sin", "slice", "sqrt", "square",
-    "squeeze", "subtract", "sum", "tanh", "transpose", "where",
+    "abs", "add", "all", "any", "arange", "argmax", "astype", "avg_pool",
+    "broadcast_to", "ceil", "clip", "concat", "conv", "cos", "dim", "divide",
+    "equal", "erf", "exp", "expand_dims", "expm1", "flip", "floor", "full",
+    "gather", "greater", "greater_equal", "identity", "isnan", "less", "less_equal",
+    "log", "log1p", "logical_and", "logical_not", "logical_or", "matmul", "max",
+    "max_pool", "maximum", "min", "minimum", "multiply", "negative", "not_equal",
+    "pad", "pow", "prod", "reciprocal", "reshape", "round", "rsqrt", "shape_of",
+    "sigmoid", "sign", "sin", "size", "slice", "split", "sqrt", "square", "squeeze",
+    "stack", "subtract", "sum", "tanh", "transpose", "where",
 ]  # fmt: skip
 """The ops of the reference library: all are primitives."""
 
@@ -35,18 +37,23 @@ class TestPlugin(PluginSuite):
     dist = "amanda-native"
 
 
-def shape_sample() -> BackendSample:
+def shape_sample(name: str, expected: Any) -> BackendSample:
+    """A sample of an op that asks for a shape, of which the hub has none."""
     graph = amanda.Graph("amanda/std/1")
     x = graph.parameter(amanda.parse_type("int32[n, 2]"), "x")
-    graph.result(graph.add("shape_of", [x]).output)
-    return BackendSample(graph, [np.zeros((3, 2), "int32")], [np.array([3, 2])])
+    graph.result(graph.add(name, [x]).output)
+    return BackendSample(graph, [np.zeros((3, 2), "int32")], [np.array(expected)])
 
 
 @cache
 def reference_samples() -> Mapping[str, Callable[[], BackendSample]]:
     """The hub's own samples of every op, as far as the library takes them."""
     takes = LibraryBackend("reference", reference_library()).takes
-    return {**op_samples(TAKEN, takes=takes), "shape_of_0": shape_sample}
+    own = {
+        "shape_of_0": partial(shape_sample, "shape_of", [3, 2]),
+        "size_0": partial(shape_sample, "size", 6),
+    }
+    return {**op_samples(TAKEN, takes=takes), **own}
 
 
 @needs_compiler
@@ -89,7 +96,7 @@ class TestNative(BackendSuite):
 @needs_compiler
 def test_the_samples_are_of_all_ops_of_the_library() -> None:
     assert {name.rpartition("_")[0] for name in reference_samples()} == {*TAKEN}
-    assert len(TAKEN) == 59
+    assert len(TAKEN) == 68
     assert [name for name in TAKEN if OPS[name].is_composite] == []
     rows = REFERENCE_SOURCE.read_text("utf-8").partition("OPS[] = {")[2]
     rows = rows.partition("};")[0]

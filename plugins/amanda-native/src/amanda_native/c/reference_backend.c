@@ -1,4 +1,4 @@
-/* A backend of amanda/std/1 in one C file: 59 primitive ops on float32, int32, int64 and
+/* A backend of amanda/std/1 in one C file: 68 primitive ops on float32, int32, int64 and
  * bool, without other libraries. It is the example to copy, not a fast one.
  *
  *     cc -std=c99 -O2 -fPIC -shared -o libreference.so reference_backend.c -lm
@@ -36,7 +36,8 @@ typedef struct {
   list list[LISTS]; /* shape arguments and the settings of windows */
   int flag;         /* keepdims, copy_zero, last, ceil */
   int count_pads, type, channels_last, kernel_layout, padding_mode;
-  int64_t groups;
+  int part;        /* of a split */
+  int64_t groups;  /* of a convolution; the number of inputs of concat and stack */
 } attributes;
 
 /* A kernel computes `y`, whose shape is right already; it returns NULL or what is wrong. */
@@ -195,6 +196,10 @@ FLOAT_UNARY(log1p, log1pf(u))
 FLOAT_UNARY(floor, floorf(u))
 /* part ceil: unary */
 FLOAT_UNARY(ceil, ceilf(u))
+/* part round: unary */
+FLOAT_UNARY(round, nearbyintf(u))
+/* part sign: unary */
+NUMBER_UNARY(sign, u > 0 ? 1.0f : u < 0 ? -1.0f : u, u > 0 ? 1 : u < 0 ? -1 : 0)
 /* part abs: unary */
 NUMBER_UNARY(abs, fabsf(u), u < 0 ? 0 - (uint64_t)u : (uint64_t)u)
 /* part negative: unary */
@@ -311,6 +316,21 @@ COMPARISON(logical_and, u != 0 && v != 0)
 /* part logical_or: binary */
 COMPARISON(logical_or, u != 0 || v != 0)
 
+/* part same: product item_size */
+KERNEL(same) { /* reshape, squeeze, expand_dims, identity */
+  (void)a;
+  memcpy(y->data, x[0]->data,
+         (size_t)dims_product(y->shape, y->rank) * item_size(y->type));
+  return NULL;
+}
+/* part clip: maximum minimum same */
+KERNEL(clip) {
+  const tensor *low[] = {x[1], x[0]}, *high[] = {x[2], y};
+  if (x[1]) k_maximum(y, low, a);
+  else k_same(y, x, a);
+  if (x[2]) k_minimum(y, high, a);
+  return NULL;
+}
 /* part where: walk broadcast_strides item_size */
 #define WHERE_AS(T)                                                               \
   for (int64_t i = 0; i < w.inner; i++)                                           \
@@ -336,13 +356,6 @@ KERNEL(where) {
   return NULL;
 }
 
-/* part same: product item_size */
-KERNEL(same) { /* reshape, squeeze, expand_dims, identity */
-  (void)a;
-  memcpy(y->data, x[0]->data,
-         (size_t)dims_product(y->shape, y->rank) * item_size(y->type));
-  return NULL;
-}
 /* part transpose: copy */
 KERNEL(transpose) {
   int64_t from[MAX_RANK], own[MAX_RANK], to[MAX_RANK];
@@ -375,7 +388,7 @@ KERNEL(slice) { /* a start and a step for every axis; flip, too */
   return NULL;
 }
 /* part concat: copy element product */
-KERNEL(concat) { /* `groups` is the number of inputs */
+KERNEL(concat) {
   const int axis = (int)a->list[AXES].item[0];
   int64_t from[MAX_RANK], to[MAX_RANK], at = 0;
   row_strides(to, y);
@@ -384,6 +397,20 @@ KERNEL(concat) { /* `groups` is the number of inputs */
     if (dims_product(x[k]->shape, x[k]->rank))
       copy_elements(y->type, element(y, at), to, x[k]->data, from, x[k]->shape,
                     x[k]->rank);
+  }
+  return NULL;
+}
+/* part stack: copy element */
+KERNEL(stack) {
+  const int axis = (int)a->list[AXES].item[0];
+  int64_t from[MAX_RANK], own[MAX_RANK], to[MAX_RANK];
+  row_strides(own, y);
+  for (int d = 0, at = 0; d < y->rank; d++)
+    if (d != axis) to[at++] = own[d];
+  for (int64_t k = 0; k < a->groups; k++) {
+    row_strides(from, x[k]);
+    copy_elements(y->type, element(y, k * own[axis]), to, x[k]->data, from, x[k]->shape,
+                  x[k]->rank);
   }
   return NULL;
 }
@@ -427,6 +454,28 @@ KERNEL(gather) {
 KERNEL(shape_of) {
   (void)a;
   for (int d = 0; d < x[0]->rank; d++) ((int64_t *)y->data)[d] = x[0]->shape[d];
+  return NULL;
+}
+
+/* part size: product */
+KERNEL(size) {
+  (void)a;
+  *(int64_t *)y->data = dims_product(x[0]->shape, x[0]->rank);
+  return NULL;
+}
+/* part dim: tensor */
+KERNEL(dim) {
+  *(int64_t *)y->data = x[0]->shape[a->list[AXES].item[0]];
+  return NULL;
+}
+/* part arange: product */
+KERNEL(arange) {
+  const int64_t n = dims_product(y->shape, y->rank);
+  const uint64_t start = (uint64_t)a->list[STARTS].item[0];
+  (void)x;
+  for (int64_t i = 0; i < n; i++)
+    ((int64_t *)y->data)[i] =
+        (int64_t)(start + (uint64_t)i * (uint64_t)a->list[STEPS].item[0]);
   return NULL;
 }
 
@@ -782,6 +831,53 @@ SHAPE(broadcast) {
     fault = broadcast_shape(y, x[k]->shape, x[k]->rank);
   return fault;
 }
+SHAPE(clip) { /* the limits may not widen x */
+  const tensor *given[3] = {x[0], n > 1 ? x[1] : NULL, n > 2 ? x[2] : NULL};
+  const char *fault = s_same(y, x, n, a);
+  for (int k = 1; k < 3 && !fault; k++)
+    if (given[k]) fault = broadcast_shape(y, given[k]->shape, given[k]->rank);
+  if (!fault && (y->rank != x[0]->rank ||
+                 dims_product(y->shape, y->rank) != dims_product(x[0]->shape, y->rank)))
+    fault = "a limit is of a larger shape";
+  return fault;
+}
+SHAPE(full) {
+  const list *sizes = &a->list[SIZES];
+  (void)n;
+  if (sizes->count < 0 || sizes->count > MAX_RANK) return "the rank is not supported";
+  y->rank = 0;
+  if (broadcast_shape(y, x[0]->shape, x[0]->rank) ||
+      dims_product(x[0]->shape, x[0]->rank) != 1)
+    return "the value is no scalar";
+  y->rank = sizes->count;
+  memcpy(y->shape, sizes->item, sizeof y->shape);
+  return x[0]->rank > y->rank ? "the value is no scalar" : NULL;
+}
+SHAPE(scalar) {
+  (void)n, (void)a, (void)x;
+  y->type = INT64, y->rank = 0;
+  return NULL;
+}
+SHAPE(dim) {
+  const char *fault = fill_axes(&a->list[AXES], x[0]->rank, 1);
+  if (!fault && a->list[AXES].count != 1) fault = "one axis is needed";
+  return fault ? fault : s_scalar(y, x, n, a);
+}
+SHAPE(arange) {
+  const list *ends[2] = {&a->list[STARTS], &a->list[STOPS]};
+  list *steps = &a->list[STEPS];
+  (void)n, (void)x;
+  if (steps->count < 0) steps->count = 1, steps->item[0] = 1;
+  if (ends[0]->count != 1 || ends[1]->count != 1 || steps->count != 1)
+    return "one start, stop and step are needed";
+  const int64_t start = ends[0]->item[0], stop = ends[1]->item[0], step = steps->item[0];
+  if (!step || !bounded(start) || !bounded(stop) || !bounded(step))
+    return "a start, stop or step is invalid";
+  const int64_t length = step < 0 ? start - stop : stop - start;
+  y->type = INT64, y->rank = 1;
+  y->shape[0] = length <= 0 ? 0 : (length - 1) / (step < 0 ? -step : step) + 1;
+  return NULL;
+}
 SHAPE(reduce) {
   const char *fault = fill_axes(&a->list[AXES], x[0]->rank, x[0]->rank);
   (void)n;
@@ -928,6 +1024,46 @@ SHAPE(concat) {
   a->groups = n;
   return NULL;
 }
+SHAPE(stack) {
+  list *axes = &a->list[AXES];
+  y->rank = x[0]->rank + 1;
+  if (y->rank > MAX_RANK) return "the rank is not supported";
+  const char *fault = fill_axes(axes, y->rank, 1);
+  if (fault || axes->count != 1) return fault ? fault : "one axis is needed";
+  for (int k = 1; k < n; k++)
+    if (x[k]->rank != x[0]->rank ||
+        memcmp(x[k]->shape, x[0]->shape, sizeof(int64_t) * (size_t)x[0]->rank))
+      return "the shapes differ";
+  for (int d = 0, from = 0; d < y->rank; d++)
+    y->shape[d] = d == axes->item[0] ? n : x[0]->shape[from++];
+  a->groups = n;
+  return NULL;
+}
+/* Part `part` of `groups`, by sizes, or equally; the last one may be smaller. */
+SHAPE(split) {
+  const list *sizes = &a->list[SIZES];
+  const char *fault = fill_axes(&a->list[AXES], x[0]->rank, 1);
+  int64_t at = 0, size = 0;
+  if (fault || a->list[AXES].count != 1) return fault ? fault : "one axis is needed";
+  const int axis = (int)a->list[AXES].item[0];
+  const int64_t all = x[0]->shape[axis], equal = (all + a->groups - 1) / a->groups;
+  s_same(y, x, n, a);
+  if (sizes->count >= 0 && sizes->count != a->groups)
+    return "sizes and results are not equally many";
+  for (int k = 0; k < a->groups; k++) {
+    const int64_t wanted = sizes->count < 0 ? equal : sizes->item[k];
+    if (wanted < 0 || (sizes->count >= 0 && wanted > all - at)) return "a size is invalid";
+    if (k == a->part) a->list[STARTS].item[axis] = at, size = wanted < all - at ? wanted : all - at;
+    at += wanted < all - at ? wanted : all - at;
+  }
+  if (at != all) return "the sizes are not those of the axis";
+  for (int d = 0; d < y->rank; d++) {
+    if (d != axis) a->list[STARTS].item[d] = 0;
+    a->list[STEPS].item[d] = 1;
+  }
+  y->shape[axis] = size;
+  return NULL;
+}
 SHAPE(pad) {
   list *pads = &a->list[PADS], all = {2 * x[0]->rank, {0}};
   const char *fault = fill_axes(&a->list[AXES], x[0]->rank, x[0]->rank);
@@ -1068,7 +1204,8 @@ static const op_row OPS[] = {
     SAME_SHAPE(rsqrt, "f"), SAME_SHAPE(reciprocal, "f"), SAME_SHAPE(sin, "f"),
     SAME_SHAPE(cos, "f"), SAME_SHAPE(tanh, "f"), SAME_SHAPE(sigmoid, "f"),
     SAME_SHAPE(erf, "f"), SAME_SHAPE(expm1, "f"), SAME_SHAPE(log1p, "f"),
-    SAME_SHAPE(floor, "f"), SAME_SHAPE(ceil, "f"), SAME_SHAPE(abs, "fi"),
+    SAME_SHAPE(floor, "f"), SAME_SHAPE(ceil, "f"), SAME_SHAPE(round, "f"),
+    SAME_SHAPE(sign, "fi"), SAME_SHAPE(abs, "fi"),
     SAME_SHAPE(negative, "fi"), SAME_SHAPE(square, "fi"), SAME_SHAPE(logical_not, "b"),
     {"isnan", "t", "f", "", s_same, k_isnan, BOOL},
     {"identity", "t", "fib", "", s_same, k_same, FIRST},
@@ -1099,6 +1236,13 @@ static const op_row OPS[] = {
     {"slice", "tBEAS", "fib", " starts stops axes steps ", s_slice, k_slice, FIRST},
     {"flip", "tA", "fib", " axes ", s_flip, k_slice, FIRST},
     {"concat", "*", "fib", " axis ", s_concat, k_concat, FIRST},
+    {"stack", "*", "fib", " axis ", s_stack, k_stack, FIRST},
+    {"split", "tZ", "fib", " sizes axis outputs ", s_split, k_slice, FIRST},
+    {"clip", "too", "fi", "", s_clip, k_clip, FIRST},
+    {"full", "Zt", "fib", " shape ", s_full, k_broadcast_to, FIRST},
+    {"arange", "BES", "i", " start stop step ", s_arange, k_arange, INT64},
+    {"dim", "t", "fib", " axis ", s_dim, k_dim, INT64},
+    {"size", "t", "fib", "", s_scalar, k_size, INT64},
     {"pad", "tPoA", "fib", " pads axes mode ", s_pad, k_pad, FIRST},
     {"gather", "tiA", "fib", " axis ", s_gather, k_gather, FIRST},
     {"shape_of", "t", "fib", "", s_shape_of, k_shape_of, INT64},
@@ -1227,19 +1371,18 @@ typedef struct {
   attributes attrs;
   int64_t weight;
   int inputs, input_count; /* a range of `links`: values, -1 where there is none */
+  int outputs, output_count; /* a range of the values */
 } node;
 
 typedef struct {
   json_text text;
   char *copy; /* of the JSON */
   node *nodes;
-  int *links, *types, *results, *last_use;
-  int parameters, node_count, link_count, result_count;
+  int *links, *types, *results, *last_use, *makers;
+  int parameters, node_count, link_count, result_count, value_count;
   DLManagedTensorVersioned **weights;
   size_t weight_count;
 } graph;
-
-static int value_count(const graph *g) { return g->parameters + g->node_count; }
 
 static int read_type(const char *text, size_t length) {
   static const char *const names[TYPES] = {"float32", "int32", "int64", "bool"};
@@ -1281,7 +1424,8 @@ static int choice(const json *v, const char *const *names) {
 static int read_attribute(const json_text *t, const json *key, attributes *a) {
   static const struct { const char *name; int list; } LIST_NAMES[] = {
       {"axes", AXES}, {"axis", AXES}, {"perm", AXES}, {"shape", SIZES},
-      {"window", SIZES}, {"starts", STARTS}, {"stops", STOPS}, {"steps", STEPS},
+      {"window", SIZES}, {"sizes", SIZES}, {"start", STARTS},
+      {"stop", STOPS}, {"step", STEPS}, {"starts", STARTS}, {"stops", STOPS}, {"steps", STEPS},
       {"strides", STEPS}, {"pads", PADS}, {"padding", PADS}, {"dilations", DILATIONS}};
   static const char *const PADDINGS[] = {"valid", "same_upper", "same_lower", NULL};
   static const char *const LAYOUTS[] = {"NC*", "N*C", NULL};
@@ -1378,10 +1522,11 @@ static int32_t read_edge(graph *g, const json *edge, amanda_error *error) {
       memcmp(at, " -> ", 4) || (at += 4, read_end(&at, end, &to, &in)) || at != end)
     return fail(error, NULL, "an edge is not understood: %.*s",
                 (int)(edge->length < 80 ? edge->length : 80), edge->text);
-  const int64_t value = from < 0 ? out : g->parameters + from;
-  if (from < 0 ? out >= g->parameters : out != 0 || from >= g->node_count)
+  if (from < 0 ? out >= g->parameters
+               : from >= g->node_count || out >= g->nodes[from].output_count)
     return fail(error, NULL, "an edge begins at no value: %.*s",
                 (int)(edge->length < 80 ? edge->length : 80), edge->text);
+  const int64_t value = from < 0 ? out : g->nodes[from].outputs + out;
   int *links = to < 0 ? g->results : g->links;
   int64_t count = g->result_count;
   if (to >= 0) {
@@ -1437,8 +1582,9 @@ static int32_t check_inputs(graph *g, node *n, amanda_error *error) {
     common = type;
   }
   const int result = n->row->result;
-  g->types[g->parameters + (int)(n - g->nodes)] =
-      result >= 0 ? result : n->row->shape == s_cast ? n->attrs.type : common;
+  for (int i = 0; i < n->output_count; i++)
+    g->types[n->outputs + i] =
+        result >= 0 ? result : n->row->shape == s_cast ? n->attrs.type : common;
   return AMANDA_OK;
 }
 
@@ -1447,11 +1593,31 @@ static void graph_free(graph *g) {
   for (size_t i = 0; i < g->weight_count; i++)
     if (g->weights[i]->deleter) g->weights[i]->deleter(g->weights[i]);
   free(g->text.value), free(g->copy), free(g->nodes), free(g->links), free(g->types);
-  free(g->results), free(g->last_use), free(g->weights), free(g);
+  free(g->results), free(g->last_use), free(g->makers), free(g->weights), free(g);
 }
 
 static void *zeroed(int64_t count, size_t size) {
   return calloc(count > 0 ? (size_t)count : 1, size);
+}
+
+/* What is known of the values: their types and makers. */
+static int32_t read_values(graph *g, const json *ports, amanda_error *error) {
+  const json_text *t = &g->text;
+  g->types = zeroed(g->value_count, sizeof(int));
+  g->last_use = zeroed(g->value_count, sizeof(int));
+  g->makers = zeroed(g->value_count, sizeof(int));
+  if (!g->types || !g->last_use || !g->makers)
+    return fail(error, NULL, "there is no memory");
+  for (int i = 0; i < g->value_count; i++)
+    g->types[i] = UNKNOWN_TYPE, g->last_use[i] = g->makers[i] = -1;
+  if (ports && ports->kind == '[')
+    for (int i = 0, at = (int)(ports - t->value) + 1; i < g->parameters;
+         i++, at = t->value[at].next)
+      g->types[i] = port_type(t, &t->value[at]);
+  for (int i = 0; i < g->node_count; i++)
+    for (int k = 0; k < g->nodes[i].output_count; k++)
+      g->makers[g->nodes[i].outputs + k] = i;
+  return AMANDA_OK;
 }
 
 static int32_t read_ops(graph *g, const json *body, amanda_error *error) {
@@ -1465,18 +1631,10 @@ static int32_t read_ops(graph *g, const json *body, amanda_error *error) {
   if (g->parameters < 0 || g->result_count < 0)
     return fail(error, NULL, "too many inputs or results");
   g->nodes = zeroed(g->node_count, sizeof(node));
-  g->types = zeroed(value_count(g), sizeof(int));
-  g->last_use = zeroed(value_count(g), sizeof(int));
   g->results = zeroed(g->result_count, sizeof(int));
-  if (!g->nodes || !g->types || !g->last_use || !g->results)
-    return fail(error, NULL, "there is no memory");
-  for (int i = 0; i < value_count(g); i++)
-    g->types[i] = UNKNOWN_TYPE, g->last_use[i] = -1;
+  if (!g->nodes || !g->results) return fail(error, NULL, "there is no memory");
   for (int i = 0; i < g->result_count; i++) g->results[i] = -1;
-  if (ports && ports->kind == '[')
-    for (int i = 0, at = (int)(ports - t->value) + 1; i < g->parameters;
-         i++, at = t->value[at].next)
-      g->types[i] = port_type(t, &t->value[at]);
+  g->value_count = g->parameters;
   for (int i = 0, at = ops ? (int)(ops - t->value) + 1 : 0; i < g->node_count;
        i++, at = t->value[at].next) {
     node *n = &g->nodes[i];
@@ -1484,13 +1642,20 @@ static int32_t read_ops(graph *g, const json *body, amanda_error *error) {
     snprintf(n->where, sizeof n->where, "op %d", i);
     n->inputs = g->link_count;
     n->input_count = port_count(t, find(t, n->source, "input_ports"));
-    if (n->input_count < 0 || g->link_count > INT_MAX - MAX_INPUTS)
-      return fail(error, n->where, "too many inputs");
+    n->outputs = g->value_count;
+    n->output_count = port_count(t, find(t, n->source, "output_ports"));
+    if (n->input_count < 0 || g->link_count > INT_MAX - MAX_INPUTS || n->output_count < 0 ||
+        g->value_count > INT_MAX - MAX_INPUTS)
+      return fail(error, n->where, "too many inputs or results");
     g->link_count += n->input_count;
+    g->value_count += n->output_count;
     const int32_t status = read_node(g, n, error);
     if (status) return status;
+    if (n->output_count != 1 && (!n->row || n->row->shape != s_split))
+      return fail(error, n->where, "%d results are not supported", n->output_count);
+    if (n->row && n->row->shape == s_split) n->attrs.groups = n->output_count;
   }
-  return AMANDA_OK;
+  return read_values(g, ports, error);
 }
 
 static int32_t read_links(graph *g, const json *body, amanda_error *error) {
@@ -1515,7 +1680,7 @@ static int32_t read_links(graph *g, const json *body, amanda_error *error) {
     }
     const json *name = find(t, find(t, find(t, find(t, n->source, "attrs"), "value"),
                                     "$tensor"), "dtype");
-    g->types[g->parameters + i] = name ? read_type(name->text, name->length) : OTHER_TYPE;
+    g->types[n->outputs] = name ? read_type(name->text, name->length) : OTHER_TYPE;
     if (n->input_count) return fail(error, n->where, "a constant has inputs");
   }
   return AMANDA_OK;
@@ -1584,7 +1749,7 @@ static int32_t check_weights(graph *g, const amanda_compile_args *args,
     if ((uint64_t)n->weight >= args->weight_count)
       return fail(error, n->where, "there is no weight %lld", (long long)n->weight);
     if (read_tensor(&t, &args->weights[n->weight]->dl_tensor) ||
-        t.type != g->types[g->parameters + i])
+        t.type != g->types[n->outputs])
       return fail(error, n->where, "weight %lld is of another dtype, or has strides",
                   (long long)n->weight);
   }
@@ -1644,10 +1809,8 @@ static const char *read_computed(const tensor *from, list *to) {
 static int32_t run_node(const graph *g, const node *n, tensor *values, char *is_own,
                         const tensor **x, const amanda_run_args *args,
                         amanda_error *error) {
-  const int here = g->parameters + (int)(n - g->nodes), *in = g->links + n->inputs;
-  const int is_where = n->row->result == LAST_TENSOR;
+  const int *in = g->links + n->inputs, is_where = n->row->result == LAST_TENSOR;
   attributes a = n->attrs;
-  tensor *y = &values[here];
   const char *fault = NULL;
   int count = 0;
   for (int i = 0; i < n->input_count && !fault; i++) {
@@ -1665,23 +1828,30 @@ static int32_t run_node(const graph *g, const node *n, tensor *values, char *is_
       fault = "the inputs differ in dtype";
   }
   for (int i = count; i < 3; i++) x[i] = NULL; /* omitted ones */
-  y->type = n->row->result >= 0 ? n->row->result : x[is_where]->type;
-  if (!fault) fault = n->row->shape(y, x, count, &a);
-  for (int64_t d = 0, size = 1; d < y->rank && !fault; d++)
-    if (y->shape[d] < 0 || !bounded(y->shape[d]) || !bounded(size *= y->shape[d]))
-      fault = "the result is too large";
   if (fault) return fail(error, n->where, "%s", fault);
-  const int32_t status = place_value(g, here, y, &is_own[here], args, n->where, error);
-  if (status) return status;
-  fault = n->row->kernel(y, x, &a);
-  return fault ? fail(error, n->where, "%s", fault) : AMANDA_OK;
+  for (a.part = 0; a.part < n->output_count; a.part++) {
+    const int here = n->outputs + a.part;
+    attributes own = a;
+    tensor *y = &values[here];
+    y->type = n->row->result >= 0 ? n->row->result : x[is_where]->type;
+    fault = n->row->shape(y, x, count, &own);
+    for (int64_t d = 0, size = 1; d < y->rank && !fault; d++)
+      if (y->shape[d] < 0 || !bounded(y->shape[d]) || !bounded(size *= y->shape[d]))
+        fault = "the result is too large";
+    if (fault) return fail(error, n->where, "%s", fault);
+    const int32_t status = place_value(g, here, y, &is_own[here], args, n->where, error);
+    if (status) return status;
+    fault = n->row->kernel(y, x, &own);
+    if (fault) return fail(error, n->where, "%s", fault);
+  }
+  return AMANDA_OK;
 }
 
 /* Copies what no op computed into its place: inputs, weights, and a value given twice. */
 static int32_t copy_results(const graph *g, const tensor *values,
                             const amanda_run_args *args, amanda_error *error) {
   for (int i = 0; i < g->result_count; i++) {
-    const int value = g->results[i], op = value - g->parameters;
+    const int value = g->results[i], op = g->makers[value];
     int first = 0;
     char unused = 0;
     while (g->results[first] != value) first++;
@@ -1706,8 +1876,8 @@ static int32_t copy_results(const graph *g, const tensor *values,
 
 static void free_used(const graph *g, int op, tensor *values, char *is_own) {
   const node *n = &g->nodes[op];
-  for (int i = -1; i < n->input_count; i++) {
-    const int value = i < 0 ? g->parameters + op : g->links[n->inputs + i];
+  for (int i = -n->output_count; i < n->input_count; i++) {
+    const int value = i < 0 ? n->outputs - i - 1 : g->links[n->inputs + i];
     if (value < 0 || !is_own[value] || g->last_use[value] > op) continue;
     free(values[value].data);
     is_own[value] = 0;
@@ -1724,7 +1894,7 @@ static int32_t run_ops(const graph *g, tensor *values, char *is_own, const tenso
     const node *n = &g->nodes[i];
     int32_t status = AMANDA_OK;
     if (!n->row) {
-      if (read_tensor(&values[g->parameters + i], &g->weights[n->weight]->dl_tensor))
+      if (read_tensor(&values[n->outputs], &g->weights[n->weight]->dl_tensor))
         return fail(error, n->where, "a weight has changed");
       continue;
     }
@@ -1744,12 +1914,12 @@ static int32_t run(void *executable, const amanda_run_args *args, amanda_error *
       args->output_count != (size_t)g->result_count)
     return fail(error, NULL, "%d inputs and %d results are needed", g->parameters,
                 g->result_count);
-  tensor *values = zeroed(value_count(g), sizeof *values);
-  char *is_own = zeroed(value_count(g), 1);
+  tensor *values = zeroed(g->value_count, sizeof *values);
+  char *is_own = zeroed(g->value_count, 1);
   const tensor **x = zeroed(MAX_INPUTS + 3, sizeof *x);
   if (values && is_own && x) status = run_ops(g, values, is_own, x, args, error);
   else fail(error, NULL, "there is no memory");
-  for (int i = 0; values && is_own && i < value_count(g); i++)
+  for (int i = 0; values && is_own && i < g->value_count; i++)
     if (is_own[i]) free(values[i].data);
   free(values), free(is_own), free((void *)x);
   return status;

@@ -34,19 +34,6 @@ def split(x: Any, sizes: Any = None, *, axis: int = 0, outputs: int = 0) -> Any:
     )
 
 
-def clip(x: Any, low: Any = None, high: Any = None) -> Any:
-    x = x if low is None else ops.maximum(x, low)
-    return x if high is None else ops.minimum(x, high)
-
-
-def stack(*xs: Any, axis: int = 0) -> Any:
-    return ops.concat(*[ops.expand_dims(x, [axis]) for x in xs], axis=axis)
-
-
-def full(shape: Any, value: Any) -> Any:
-    return ops.broadcast_to(value, shape)
-
-
 def tile(x: Any, repeats: Any) -> Any:
     """x with an axis before each of its own, broadcast, and joined."""
     sizes = [(int(r), _static(n)) for r, n in zip(repeats, x.shape, strict=True)]
@@ -139,7 +126,7 @@ def scan(
         per_tensor(out_reverse, outputs, False),
     )
     stacks = [
-        stack(*[row[k] for row in (rows[::-1] if turns[k] else rows)], axis=to[k])
+        ops.stack(*[row[k] for row in (rows[::-1] if turns[k] else rows)], axis=to[k])
         for k in range(outputs)
     ]
     return (*now, *stacks)
@@ -164,9 +151,6 @@ def _static(size: Any) -> int:
 DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
     {
         "split": split,
-        "clip": clip,
-        "stack": stack,
-        "full": full,
         "tile": tile,
         "logaddexp": logaddexp,
         "scan": scan,

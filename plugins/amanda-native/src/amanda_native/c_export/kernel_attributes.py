@@ -91,6 +91,21 @@ def _one_axis(op: Op, given: Arguments) -> Fields:
     return {"AXES": _axes(given["axis"], _rank(op)), "groups": len(op.inputs)}
 
 
+def _stack(op: Op, given: Arguments) -> Fields:
+    return {"AXES": _axes(given["axis"], _rank(op) + 1), "groups": len(op.inputs)}
+
+
+def _arange(op: Op, given: Arguments) -> Fields:
+    del op
+    step = 1 if given["step"] is None else given["step"]
+    return {"STARTS": [_one(given["start"])], "STEPS": [_one(step)]}
+
+
+def _one(number: Any) -> int:
+    """A single integer, which may be in a tuple."""
+    return int(number[0] if isinstance(number, tuple) else number)
+
+
 def _transpose(op: Op, given: Arguments) -> Fields:
     rank = _rank(op)
     return {"AXES": _axes(given["perm"] or range(rank)[::-1], rank)}
@@ -159,7 +174,10 @@ _MAKERS: Final[Mapping[str, Callable[[Op, Arguments], Fields]]] = MappingProxyTy
     {
         **dict.fromkeys(("sum", "prod", "max", "min", "all", "any"), _reduction),
         "argmax": _argmax,
+        "arange": _arange,
         "concat": _one_axis,
+        "dim": _one_axis,
+        "stack": _stack,
         "gather": _one_axis,
         "transpose": _transpose,
         "slice": _slice,
