@@ -154,8 +154,11 @@ class _Search:
         return max(bounds) if any_suffices else min(bounds)
 
 
+@lru_cache(maxsize=4096)
 def is_zero(terms: Terms) -> bool | None:
-    """True or False if it can be proved, else None."""
+    """True or False if it can be proved, else None.
+
+    Cached, since ops after each other compare the same sizes."""
     value = as_int(terms)
     if value is not None:
         return value == 0
