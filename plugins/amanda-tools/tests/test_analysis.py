@@ -45,19 +45,15 @@ class TestFeatures(AnalysisSuite):
     options: ClassVar[Any] = {"types": ["relu"]}
 
 
-class StaticSuite(AnalysisSuite):
-    backends = ("numpy",)
-
-
-class TestFlops(StaticSuite):
+class TestFlops(AnalysisSuite):
     tool = "flops"
 
 
-class TestMemory(StaticSuite):
+class TestMemory(AnalysisSuite):
     tool = "memory"
 
 
-class TestProfile(StaticSuite):
+class TestProfile(AnalysisSuite):
     tool = "profile"
 
 

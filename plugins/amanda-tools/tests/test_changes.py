@@ -38,6 +38,7 @@ class TestPrune(ChangingSuite):
 class TestInject(ChangingSuite):
     tool = "inject"
     options: ClassVar[Any] = {"fault": "gaussian", "target": "activations"}
+    backends = BACKENDS
 
 
 class TestCampaign(ToolSuite):
@@ -51,6 +52,7 @@ class TestCampaign(ToolSuite):
 
 class TestLowRankAdapters(ToolSuite):
     tool = "lora"
+    backends = BACKENDS
 
     def samples(self) -> Any:
         return samples()

@@ -23,7 +23,7 @@ X = images(20)
 
 class TestQuantise(ToolSuite):
     tool = "quantise"
-    backends = ("numpy", "jax")
+    backends = BACKENDS
     changes_results = True
 
     def samples(self) -> Any:
