@@ -105,6 +105,11 @@ def _others() -> Graph:
     low = graph.add("less", [x, weight]).output
     z = graph.add("where", [low, x, weight]).output
     rows = graph.add("gather", [z, y], {"axis": 1}).output
+    held = graph.add("slice", [x], {"starts": [0], "stops": [4]}).output
+    places = graph.add("slice", [y], {"starts": [0, 0], "stops": [4, 8]}).output
+    places = graph.add("floor_divide", [places, places]).output
+    few = graph.add("gather_elements", [held, places], {"axis": 1}).output
+    rows = graph.add("add", [rows, graph.add("sum", [few]).output]).output
     sizes = graph.add("shape_of", [rows]).output
     graph.result(graph.add("reshape", [rows, sizes]).output)
     ends = graph.add("shape_of", [x]).output

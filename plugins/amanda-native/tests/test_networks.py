@@ -19,11 +19,11 @@ pytestmark = [
 
 
 def assert_runs_as_on_numpy(
-    name: str, folder: Path, library: Path, *, small: bool
+    name: str, folder: Path, library: Path, *, small: bool, dynamic: bool = False
 ) -> None:
     for module in ("amanda_onnx", "onnxscript", "transformers"):
         pytest.importorskip(module, reason=f"{module} is not installed")
-    model = export(name, folder, small=small)
+    model = export(name, folder, small=small, dynamic=dynamic)
     graph = amanda.load(model.path)
     expected = amanda.run(graph, model.feeds, backend="numpy")
     found = amanda.run(graph, model.feeds, backend=f"native:{library}")
@@ -33,9 +33,16 @@ def assert_runs_as_on_numpy(
         np.testing.assert_allclose(found[key], wanted, rtol=0, atol=1e-5 * scale)
 
 
-@pytest.mark.parametrize("name", ["ResNet-50", "BERT-base", "ViT-B"])
+@pytest.mark.parametrize("name", ["ResNet-50", "BERT-base", "ViT-B", "GPT-2"])
 def test_a_small_network(name: str, tmp_path: Path, reference: Path) -> None:
     assert_runs_as_on_numpy(name, tmp_path, reference, small=True)
+
+
+@pytest.mark.parametrize("name", ["BERT-base", "ViT-B"])
+def test_a_network_with_symbolic_sizes(
+    name: str, tmp_path: Path, reference: Path
+) -> None:
+    assert_runs_as_on_numpy(name, tmp_path, reference, small=True, dynamic=True)
 
 
 @pytest.mark.models

@@ -22,13 +22,14 @@ from amanda_std.ops import OPS
 TAKEN = [
     "abs", "add", "all", "any", "arange", "argmax", "astype", "avg_pool",
     "broadcast_to", "ceil", "clip", "concat", "conv", "cos", "dim", "divide",
-    "equal", "erf", "exp", "expand_dims", "expm1", "flip", "floor", "full",
-    "gather", "greater", "greater_equal", "identity", "isnan", "less", "less_equal",
-    "log", "log1p", "logical_and", "logical_not", "logical_or", "matmul", "max",
-    "max_pool", "maximum", "min", "minimum", "multiply", "negative", "not_equal",
-    "pad", "pow", "prod", "reciprocal", "reshape", "round", "rsqrt", "shape_of",
-    "sigmoid", "sign", "sin", "size", "slice", "split", "sqrt", "square", "squeeze",
-    "stack", "subtract", "sum", "tanh", "transpose", "where",
+    "equal", "erf", "exp", "expand_dims", "expm1", "flip", "floor", "floor_divide",
+    "full", "gather", "gather_elements", "greater", "greater_equal", "identity",
+    "isnan", "less", "less_equal", "log", "log1p", "logical_and", "logical_not",
+    "logical_or", "matmul", "max", "max_pool", "maximum", "min", "minimum",
+    "multiply", "negative", "not_equal", "pad", "pow", "prod", "reciprocal",
+    "remainder", "reshape", "round", "rsqrt", "shape_of", "sigmoid", "sign", "sin",
+    "size", "slice", "split", "sqrt", "square", "squeeze", "stack", "subtract",
+    "sum", "tanh", "transpose", "where",
 ]  # fmt: skip
 """The ops of the reference library: all are primitives."""
 
@@ -45,12 +46,25 @@ def shape_sample(name: str, expected: Any) -> BackendSample:
     return BackendSample(graph, [np.zeros((3, 2), "int32")], [np.array(expected)])
 
 
+def elements_sample() -> BackendSample:
+    """A sample of `gather_elements` in a dtype that the library has."""
+    numbers = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    indices = np.array([[[2, -1], [0, 1]], [[1, 1], [-3, 0]]])
+    graph = amanda.Graph("amanda/std/1")
+    x = graph.parameter(amanda.parse_type("float32[2, 3, 4]"), "x")
+    i = graph.parameter(amanda.parse_type("int64[2, 2, 2]"), "i")
+    graph.result(graph.add("gather_elements", [x, i], {"axis": -2}).output)
+    expected = np.take_along_axis(numbers[:, :, :2], indices, 1)
+    return BackendSample(graph, [numbers, indices], [expected])
+
+
 @cache
 def reference_samples() -> Mapping[str, Callable[[], BackendSample]]:
     """The hub's own samples of every op, as far as the library takes them."""
     takes = LibraryBackend("reference", reference_library()).takes
     own = {
         "shape_of_0": partial(shape_sample, "shape_of", [3, 2]),
+        "gather_elements_0": elements_sample,
         "size_0": partial(shape_sample, "size", 6),
     }
     return {**op_samples(TAKEN, takes=takes), **own}
@@ -94,9 +108,30 @@ class TestNative(BackendSuite):
 
 
 @needs_compiler
+class TestIsolated(BackendSuite):
+    """A library in a process of its own, with a sample of each op."""
+
+    backend = "isolated"
+
+    def samples(self) -> Mapping[str, Callable[[], BackendSample]]:
+        return {k: v for k, v in reference_samples().items() if k.endswith("_0")}
+
+    def host(self) -> Host:
+        return isolated_host()
+
+
+@cache
+def isolated_host() -> Host:
+    """A host with the library as a backend, isolated."""
+    host, path = Host(), reference_library()
+    host.register_backend("isolated", LibraryBackend("isolated", path, isolate=True))
+    return host
+
+
+@needs_compiler
 def test_the_samples_are_of_all_ops_of_the_library() -> None:
     assert {name.rpartition("_")[0] for name in reference_samples()} == {*TAKEN}
-    assert len(TAKEN) == 68
+    assert len(TAKEN) == 71
     assert [name for name in TAKEN if OPS[name].is_composite] == []
     rows = REFERENCE_SOURCE.read_text("utf-8").partition("OPS[] = {")[2]
     rows = rows.partition("};")[0]

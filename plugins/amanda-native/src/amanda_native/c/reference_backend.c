@@ -1,4 +1,4 @@
-/* A backend of amanda/std/1 in one C file: 68 primitive ops on float32, int32, int64 and
+/* A backend of amanda/std/1 in one C file: 71 primitive ops on float32, int32, int64 and
  * bool, without other libraries. It is the example to copy, not a fast one.
  *
  *     cc -std=c99 -O2 -fPIC -shared -o libreference.so reference_backend.c -lm
@@ -290,6 +290,22 @@ NUMBER_BINARY(subtract, u - v, (uint64_t)u - (uint64_t)v)
 NUMBER_BINARY(multiply, u *v, (uint64_t)u *(uint64_t)v)
 /* part divide: binary */
 NUMBER_BINARY(divide, u / v, v == 0 ? 0 : v == -1 ? (int64_t)(0 - (uint64_t)u) : u / v)
+/* part integers: binary */
+/* Rounded down, and the remainder with the sign of v; 0 where v is 0. */
+#define INTEGER_BINARY(name, E)                        \
+  KERNEL(name) {                                       \
+    if (y->type == INT32) BINARY(int32_t, int32_t, E); \
+    else BINARY(int64_t, int64_t, E);                  \
+    return NULL;                                       \
+  }
+/* part floor_divide: integers */
+INTEGER_BINARY(floor_divide,
+               v == 0 ? 0 : v == -1 ? (int64_t)(0 - (uint64_t)u)
+                                    : u / v - (u % v != 0 && (u < 0) != (v < 0)))
+/* part remainder: integers */
+INTEGER_BINARY(remainder, v == 0 || v == -1
+                              ? 0
+                              : u % v + (u % v != 0 && (u < 0) != (v < 0) ? v : 0))
 /* part maximum: binary */
 NUMBER_BINARY(maximum, u > v || u != u ? u : v, u > v ? u : v)
 /* part minimum: binary */
@@ -448,6 +464,30 @@ KERNEL(gather) {
       if (at < 0 || at >= size) return "an index is out of range";
       if (row) memcpy(to, (char *)x[0]->data + (o * size + at) * (int64_t)row, row);
     }
+  return NULL;
+}
+/* part gather_elements: walk row_strides element */
+KERNEL(gather_elements) {
+  const int axis = (int)a->list[AXES].item[0];
+  const int64_t size = x[0]->shape[axis];
+  const size_t bytes = item_size(y->type);
+  int64_t stride[2][MAX_RANK], step;
+  walk w;
+  row_strides(stride[0], y);
+  row_strides(stride[1], x[0]);
+  step = stride[1][axis];
+  stride[1][axis] = 0;
+  if (!walk_begin(&w, 2, stride, y->shape, y->rank)) return NULL;
+  do
+    for (int64_t i = 0; i < w.inner; i++) {
+      const int64_t to = w.at[0] + i * w.step[0];
+      int64_t at = x[1]->type == INT32 ? ((const int32_t *)x[1]->data)[to]
+                                       : ((const int64_t *)x[1]->data)[to];
+      if (at < 0) at += size;
+      if (at < 0 || at >= size) return "an index is out of range";
+      memcpy(element(y, to), element(x[0], w.at[1] + i * w.step[1] + at * step), bytes);
+    }
+  while (walk_next(&w));
   return NULL;
 }
 /* part shape_of: tensor */
@@ -1096,6 +1136,18 @@ SHAPE(gather) {
   }
   return NULL;
 }
+SHAPE(gather_elements) {
+  const char *fault = fill_axes(&a->list[AXES], x[0]->rank, 1);
+  (void)n;
+  if (!fault && a->list[AXES].count != 1) fault = "one axis is needed";
+  if (!fault && x[1]->rank != x[0]->rank) fault = "the ranks differ";
+  for (int d = 0; d < x[0]->rank && !fault; d++)
+    if (d != a->list[AXES].item[0] && x[1]->shape[d] > x[0]->shape[d])
+      fault = "there are more indices than elements along an axis";
+  y->rank = x[0]->rank;
+  memcpy(y->shape, x[1]->shape, sizeof y->shape);
+  return fault;
+}
 SHAPE(shape_of) {
   (void)n, (void)a;
   y->type = INT64, y->rank = 1, y->shape[0] = x[0]->rank;
@@ -1211,7 +1263,8 @@ static const op_row OPS[] = {
     {"identity", "t", "fib", "", s_same, k_same, FIRST},
     {"astype", "t", "fib", " dtype ", s_cast, k_astype, FIRST},
     PAIR(add, "fi", FIRST), PAIR(subtract, "fi", FIRST), PAIR(multiply, "fi", FIRST),
-    PAIR(divide, "fi", FIRST), PAIR(maximum, "fi", FIRST), PAIR(minimum, "fi", FIRST),
+    PAIR(divide, "fi", FIRST), PAIR(floor_divide, "i", FIRST),
+    PAIR(remainder, "i", FIRST), PAIR(maximum, "fi", FIRST), PAIR(minimum, "fi", FIRST),
     PAIR(pow, "f", FIRST), PAIR(equal, "fib", BOOL), PAIR(not_equal, "fib", BOOL),
     PAIR(less, "fi", BOOL), PAIR(less_equal, "fi", BOOL), PAIR(greater, "fi", BOOL),
     PAIR(greater_equal, "fi", BOOL), PAIR(logical_and, "b", BOOL),
@@ -1245,6 +1298,8 @@ static const op_row OPS[] = {
     {"size", "t", "fib", "", s_scalar, k_size, INT64},
     {"pad", "tPoA", "fib", " pads axes mode ", s_pad, k_pad, FIRST},
     {"gather", "tiA", "fib", " axis ", s_gather, k_gather, FIRST},
+    {"gather_elements", "ti", "fib", " axis ", s_gather_elements, k_gather_elements,
+     FIRST},
     {"shape_of", "t", "fib", "", s_shape_of, k_shape_of, INT64},
 };
 

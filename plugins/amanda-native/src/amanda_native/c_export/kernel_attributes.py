@@ -179,6 +179,7 @@ _MAKERS: Final[Mapping[str, Callable[[Op, Arguments], Fields]]] = MappingProxyTy
         "dim": _one_axis,
         "stack": _stack,
         "gather": _one_axis,
+        "gather_elements": _one_axis,
         "transpose": _transpose,
         "slice": _slice,
         "flip": _flip,
