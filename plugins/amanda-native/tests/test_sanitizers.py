@@ -76,8 +76,8 @@ def test_mutated_graphs_break_nothing(driver: Path) -> None:
 def test_a_fault_would_be_found(tmp_path: Path) -> None:
     """The sanitizers see a read behind the end of a tensor in such a build."""
     source = REFERENCE_SOURCE.read_text("utf-8")
-    wrong = source.replace("if (at < 0) at += size;", "at += 4096;")
-    wrong = wrong.replace("if (at < 0 || at >= size) return", "if (at < 0) return")
+    wrong = source.replace("if (at < 0) at += size;", "at += 4096;", 1)
+    wrong = wrong.replace("if (at < 0 || at >= size) return", "if (at < 0) return", 1)
     (tmp_path / "wrong.c").write_text(wrong)
     target = tmp_path / "wrong"
     sources = [str(SOURCES / "mutant_driver.c"), str(tmp_path / "wrong.c")]
