@@ -134,7 +134,8 @@ def test_faults_apart(case: Case) -> None:
     graph, feeds = build(case)
     is_difference = case.kind == "difference"
     run = RunTest(Backend(case.backend, {}), NUMPY if is_difference else None)
-    with IsolatedTest(run, seconds=5, preload=[PRELOAD]) as test:
+    seconds = 2 if case.kind == "time limit" else 10
+    with IsolatedTest(run, seconds=seconds, preload=[PRELOAD]) as test:
         found = reduce(graph, feeds, test)
         planted.register()
         expect_reduced(found, case, graph)
@@ -143,6 +144,36 @@ def test_faults_apart(case: Case) -> None:
     assert whole == found.original
     assert again is not None
     assert again.is_like(found.original)
+
+
+def small(kind: str) -> tuple[amanda.Graph, dict[str, Any]]:
+    graph = amanda.Graph("amanda/std/1")
+    graph.result(getattr(ops, kind)(graph.parameter("float32[3]", "x")), "y")
+    return graph, networks.feeds_of(graph)
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="threads are not counted here"
+)
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [("segfault-tanh", "signal SIGABRT"), ("abort-norm", "exit code 77"),
+     ("hang-relu", "no result")],
+)  # fmt: skip
+def test_what_ends_a_model_ends_a_copy_of_the_process(kind: str, what: str) -> None:
+    """So there are no imports for the next model, and no process is left."""
+    bad, good = small(planted.FAULTS[kind][1][0]), small("exp")
+    run = RunTest(Backend(kind, {}), None)
+    with IsolatedTest(run, seconds=2, preload=[PRELOAD]) as test:
+        found = [test(*each) for each in (good, bad, good, bad)]
+        (worker,) = test._workers
+        assert worker.wait_until_ready()
+        processes = [worker.process.pid, worker._model_process]
+        assert len({*processes}) == 2
+    assert [each and each.what for each in found] == [None, what, None, what]
+    assert not any(Path(f"/proc/{each}/cmdline").exists() and
+                   b"worker" in Path(f"/proc/{each}/cmdline").read_bytes()
+                   for each in processes)  # fmt: skip
 
 
 FUNCTIONS = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import shlex
 import signal
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,6 +24,7 @@ from amanda.tensors import Tensor
 from amanda_inspect.reduction.failures import Failure
 from amanda_inspect.reduction.running import ConversionTest, RunTest
 from amanda_inspect.reduction.worker import (
+    ENDED,
     FEEDS,
     MODEL,
     READY,
@@ -48,7 +51,8 @@ class Worker:
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.is_ready = False
+        self._model_process: int | None = None
+        """The process that runs models: this one, or its child."""
 
     def _read(self) -> None:
         """Put each line into the queue, and None at the end."""
@@ -59,9 +63,11 @@ class Worker:
 
     def wait_until_ready(self) -> bool:
         """Whether it is, after the imports."""
-        if not self.is_ready:
-            self.is_ready = self.answer(START_SECONDS) == READY
-        return self.is_ready
+        if self._model_process is None:
+            line = self.answer(START_SECONDS) or ""
+            if line.startswith(READY):
+                self._model_process = int(line.split()[1])
+        return self._model_process is not None
 
     def ask(self, folder: Path) -> None:
         """Send a folder with a model."""
@@ -73,18 +79,48 @@ class Worker:
         """The next line; None at its end. Raises queue.Empty after some seconds."""
         return self._lines.get(timeout=seconds)
 
+    def exit_code_in(self, line: str | None) -> int | None:
+        """The exit code of a model that a line reports, after which there is another
+        process for the next; None for another line."""
+        if line is None or not line.startswith(f"{ENDED} "):
+            return None
+        self._model_process = None
+        return int(line.split()[1])
+
+    def stop_model(self) -> bool:
+        """Kill the process that runs a model; whether there is another for the next."""
+        assert self._model_process is not None
+        kill_process(self._model_process)
+        while (line := self.answer(START_SECONDS)) is not None:
+            if self.exit_code_in(line) is not None:
+                return True
+        return False
+
     def end(self) -> int:
         """Wait for its end, or kill it; returns the exit code."""
         try:
             self.process.wait(0.2)  # it may be ending by itself
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self.kill()
         code = self.process.wait()
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()  # a child that is not ready yet ends then
         self._reader.join()
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
-            stream.close()
+        self.process.stdout.close()
         return code
+
+    def kill(self) -> None:
+        """Kill it, and its child."""
+        self.process.kill()
+        if self._model_process not in (None, self.process.pid):
+            kill_process(self._model_process)
+
+
+def kill_process(number: int) -> None:
+    """Kill a process, if it has not ended."""
+    with suppress(ProcessLookupError):
+        os.kill(number, signal.SIGKILL)
 
 
 class IsolatedTest:
@@ -116,7 +152,7 @@ class IsolatedTest:
         trace: TracebackType | None,
     ) -> None:
         for worker in self._workers:
-            worker.process.kill()
+            worker.kill()
             worker.end()
         self._workers.clear()
         self._folder.cleanup()
@@ -130,13 +166,14 @@ class IsolatedTest:
         try:
             line = worker.answer(self.seconds)
         except queue.Empty:
-            worker.process.kill()
-            self._replace(worker)
+            if not worker.stop_model():
+                self._replace(worker)
             text = f"no result after {self.seconds:g} seconds"
             return Failure("time limit", "no result", text)
-        if line is not None:
+        code = worker.exit_code_in(line)
+        if line is not None and code is None:
             return failure_of_data(json.loads(line))
-        what = _exit_text(self._replace(worker))
+        what = _exit_text(self._replace(worker) if code is None else code)
         return Failure("crash", what, f"the process ended with {what}")
 
     def _ready_worker(self) -> Worker:
