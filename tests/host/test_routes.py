@@ -204,6 +204,30 @@ def test_conversion_follows_the_route(host, graph):
     assert amanda.plan(graph, "a/c@2", host=host).target == "a/c/2"
 
 
+class Listed:
+    """A namespace whose versions are known when it is asked."""
+
+    def __init__(self, *versions: str) -> None:
+        self.found = versions
+
+    def versions(self):
+        if not self.found:
+            raise NamespaceError("its file is not there")
+        return self.found
+
+    def at(self, version, *, assume=False):
+        raise AssertionError(version)
+
+
+def test_a_goal_is_asked_for_its_versions(host, graph):
+    host.register("namespaces", "a/c", Listed("1", "2"))
+    assert host.namespace_versions() == {"a/c": []}
+    assert host.namespace_versions("a/c") == {"a/c": ["1", "2"]}
+    assert amanda.convert(graph, "a/c", host=host).namespace == "a/c/2"
+    host.register("namespaces", "a/c", Listed(), replace=True)
+    assert amanda.convert(graph, "a/c", host=host).namespace == "a/c/3"
+
+
 def test_conversion_to_where_it_is_gives_a_graph_of_its_own(host, graph):
     result = amanda.convert(graph, "a/a@1", host=host)
     assert result is not graph

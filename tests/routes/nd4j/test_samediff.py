@@ -43,3 +43,27 @@ def test_published_files_run(
     if PUBLISHED[name] is not None:
         wanted = np.reshape(PUBLISHED[name], np.shape(value))
         np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_network_of_another_framework_becomes_a_file(
+    data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By the hub; the version is that of the descriptors that are installed."""
+    for variable, value in settings(data).items():
+        monkeypatch.setenv(variable, value)
+    pytest.importorskip("amanda_onnx")
+    digits = amanda.load(Path(__file__).parents[3] / "examples/digits/digits.onnx")
+    hub = amanda.convert(digits, "std")
+    graph = amanda.convert(hub, "nd4j", passes=["optimize_for_inference"])
+    assert graph.namespace == "amanda/nd4j/1"
+    amanda.save(graph, tmp_path / "digits.sdz")
+    read = amanda.load(tmp_path / "digits.sdz")
+    shape = [n if isinstance(n, int) else 1 for n in digits.parameters[0].type.shape]
+    feed = np.random.default_rng(0).random(shape).astype("float32")
+    found, wanted = (
+        amanda.compile(each, backend="numpy")({each.parameters[0].name: feed})
+        for each in (read, digits)
+    )
+    np.testing.assert_allclose(
+        *(next(iter(each.values())) for each in (found, wanted)), rtol=1e-5, atol=1e-6
+    )

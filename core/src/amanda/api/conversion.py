@@ -149,10 +149,17 @@ def find_route_of_graph(graph: Graph, goal: Span, host: Host) -> Route:
     start = parse_name(graph.namespace)
     if start in goal or graph.namespace == str(goal):
         return pick_up_route(graph, graph.namespace, host)
-    known = host.namespace_versions()
-    route = find_route(start, goal, _installed_links(host), known)
+    route = find_route(start, goal, _installed_links(host), _versions(goal, host))
     before = pick_up_route(graph, graph.namespace, host).steps
     return Route(route.source, route.target, before + route.steps)
+
+
+def _versions(goal: Span, host: Host) -> dict[str, Sequence[str]]:
+    """The known versions of namespaces, with those of the goal where it tells them."""
+    try:
+        return host.namespace_versions(goal.path)
+    except NamespaceError:  # it needs files that are not there
+        return host.namespace_versions()
 
 
 def pick_up_route(graph: Graph, namespace: str, host: Host) -> Route:

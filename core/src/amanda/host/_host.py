@@ -167,11 +167,14 @@ class Host:
 
         return open_namespace(self, name, assume=assume)
 
-    def namespace_versions(self) -> dict[str, Sequence[str]]:
-        """Paths of the installed dictionaries, with the versions in their manifests."""
+    def namespace_versions(self, path: str | None = None) -> dict[str, Sequence[str]]:
+        """Paths of the installed dictionaries, with the versions in their manifests.
+
+        The provider of `path` is asked for them where its manifest has none.
+        """
         from amanda.host._namespaces import namespace_versions
 
-        return namespace_versions(self)
+        return namespace_versions(self, path)
 
     def namespace_plugin(self, name: str | None) -> Plugin:
         """The plug-in that provides a namespace, for errors of its definitions."""

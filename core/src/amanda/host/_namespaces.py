@@ -20,14 +20,11 @@ _NEEDED: Final = ("name", "__contains__", "__getitem__", "__iter__")
 def open_namespace(host: Host, name: str, *, assume: bool) -> Namespace:
     """The dictionary of a namespace in a host; its provider is imported."""
     path = parse_name(name).path
-    versions = namespace_versions(host)
+    versions = namespace_versions(host, path)
     provider: Any = None
     if path in versions:
         entry = _provider_entry(host, path)
         provider = host.load(entry)
-        if not versions[path]:
-            with host.calling(entry, "listing its versions", PluginBrokenError):
-                versions[path] = [str(version) for version in provider.versions()]
     full = resolve_name(name, versions, assume=assume)
     if provider is None or full.version is None:
         raise NamespaceError(f"{full} has no version")
@@ -62,13 +59,22 @@ def namespace_plugin(host: Host, name: str | None) -> Plugin:
     return NamedPlugin(f"the namespace {name}")
 
 
-def namespace_versions(host: Host) -> dict[str, Sequence[str]]:
-    """Paths of the installed dictionaries, with the versions in their manifests."""
-    return {
+def namespace_versions(host: Host, path: str | None = None) -> dict[str, Sequence[str]]:
+    """Paths of the installed dictionaries, with the versions in their manifests.
+
+    The provider of `path` is asked for them where its manifest has none.
+    """
+    versions: dict[str, Sequence[str]] = {
         _path(entry): list(entry.manifest.get("versions", ()))
         for entry in host.entries("namespaces")
         if not entry.fault
     }
+    if path is not None and path in versions and not versions[path]:
+        entry = _provider_entry(host, path)
+        provider: Any = host.load(entry)
+        with host.calling(entry, "listing its versions", PluginBrokenError):
+            versions[path] = [str(version) for version in provider.versions()]
+    return versions
 
 
 def _provider_entry(host: Host, path: str) -> PluginEntry:
