@@ -168,7 +168,7 @@ def test_a_symbolic_size_is_refused(tmp_path: Path) -> None:
     graph = amanda.load(DIGITS / "digits.onnx")
     with pytest.raises(BackendError, match="not of static shape") as caught:
         export_c(graph, tmp_path, "digits")
-    assert caught.value.hint == "fix sizes of inputs with --dim NAME=SIZE"
+    assert caught.value.hint == "`amanda export --dim NAME=SIZE` fixes sizes of inputs"
     assert "batch" in caught.value.problems[0]
 
 

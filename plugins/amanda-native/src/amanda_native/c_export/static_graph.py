@@ -74,7 +74,7 @@ def _expect_static(values: Sequence[OutputPort]) -> None:
         raise BackendError(
             "the graph is not of static shape and supported types",
             expected=f"sizes that are numbers, and {', '.join(C_TYPES)}",
-            hint="fix sizes of inputs with --dim NAME=SIZE",
+            hint="`amanda export --dim NAME=SIZE` fixes sizes of inputs",
             problems=problems,
         )
 
