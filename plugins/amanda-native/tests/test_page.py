@@ -33,8 +33,9 @@ def test_the_library_of_the_page(tmp_path: Path) -> None:
     backend = f"native:{compile_library(source)}"
     for count in (1, 2, 3):
         graph = amanda.Graph("amanda/std/1")
-        x = value = graph.parameter(amanda.parse_type("float32[n]"), "x")
-        for _ in range(count):
+        x = graph.parameter(amanda.parse_type("float32[n]"), "x")
+        value = graph.add("negative", [x]).output
+        for _ in range(count - 1):
             value = graph.add("negative", [value]).output
         graph.result(value, "y")
         fed = np.arange(3, dtype="float32")

@@ -62,7 +62,7 @@ def elements_sample() -> BackendSample:
 def reference_samples() -> Mapping[str, Callable[[], BackendSample]]:
     """The hub's own samples of every op, as far as the library takes them."""
     takes = LibraryBackend("reference", reference_library()).takes
-    own = {
+    own: dict[str, Callable[[], BackendSample]] = {
         "shape_of_0": partial(shape_sample, "shape_of", [3, 2]),
         "gather_elements_0": elements_sample,
         "size_0": partial(shape_sample, "size", 6),
