@@ -134,9 +134,9 @@ def test_hostile_patterns_end():
             lambda a, b: graph.add("plus", [a, b]).output,
         )  # fmt: skip
         graph.result(graph.add("times", [y, top]).output)
-    began = time.perf_counter()
+    began = time.process_time()
     done = back(graph, mapping)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
     assert not done.report.gaps
     assert done.report.rules == {"mine.rules:2": 31 * 20, "mine.rules:3": 20}
 
@@ -324,10 +324,10 @@ def test_rounds_are_refused(text, told):
 def test_a_long_chain_of_tags_is_quickly_ordered():
     n = 3000
     text = "\n".join(f"F(x) => f{i}(x)  after t{i + 1}  @t{i}" for i in range(n))
-    began = time.perf_counter()
+    began = time.process_time()
     made = tried(f"{text}\nF(x) => f{n}(x)  @t{n}")
     assert made == [f"f{i}" for i in range(n, -1, -1)]
-    assert time.perf_counter() - began < 20
+    assert time.process_time() - began < 20
 
 
 # Hints

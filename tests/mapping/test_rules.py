@@ -219,10 +219,10 @@ DEEP = {
 
 @pytest.mark.parametrize("case", DEEP)
 def test_absurd_texts_are_refused_in_time(case):
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(LimitError):
         parse_rules(DEEP[case], LENSES)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_absurdly_long_texts_are_refused():

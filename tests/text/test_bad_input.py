@@ -15,10 +15,10 @@ from amanda.files.text.syntax import yaml_parser
 
 
 def refusal(form: ModuleType, text: str | bytes) -> FormatError:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FormatError) as caught:
         form.loads(text, "net")
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     return caught.value
 
 

@@ -41,10 +41,10 @@ def test_no_foreign_exception(form: ModuleType) -> None:
     good, dice = good_texts(form), random.Random(20)
     for i in range(ROUNDS):
         data = mutated(good, dice)
-        start = time.perf_counter()
+        start = time.process_time()
         fault = fault_of(form, data)
         assert fault is None, (i, fault, data)
-        assert time.perf_counter() - start < SLOW, (i, data)
+        assert time.process_time() - start < SLOW, (i, data)
 
 
 def fault_of(form: ModuleType, data: bytes) -> str | None:

@@ -286,7 +286,7 @@ def test_damage_is_refused_or_read(models):
     read = 0
     for _ in range(ROUNDS):
         raw = damaged(chance.choice(small), chance)
-        begin = time.perf_counter()
+        begin = time.process_time()
         tracemalloc.start()
         try:
             graph = CODEC.read(raw)
@@ -300,6 +300,6 @@ def test_damage_is_refused_or_read(models):
         finally:
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-        assert time.perf_counter() - begin < SECONDS
+        assert time.process_time() - begin < SECONDS
         assert peak < (1 << 22) + TIMES * len(raw)
     assert 0 < read < ROUNDS

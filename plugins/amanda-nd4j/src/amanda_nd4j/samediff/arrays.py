@@ -26,7 +26,7 @@ __all__ = [
 ELEMENT_TYPES: Final = DTypeCodes(
     "nd4j", {code: name for name, code in TYPE_CODES.items()}
 )
-_C, _F = ord("c"), ord("f")
+_ROWS_FIRST, _COLUMNS_FIRST = ord("c"), ord("f")
 _LITTLE, _BIG = 0, 1
 
 
@@ -39,7 +39,9 @@ def _dims(info: Sequence[int], name: str) -> tuple[list[int], int]:
             expected="rank, dims, strides and three more numbers", got=list(info)[:12],
         )  # fmt: skip
     dims, order = list(info[1 : 1 + rank]), info[2 * rank + 3]
-    if order not in (_C, _F) or any(not 0 <= n < 2**48 for n in dims):
+    if order not in (_ROWS_FIRST, _COLUMNS_FIRST) or any(
+        not 0 <= n < 2**48 for n in dims
+    ):
         raise FormatError(
             "the shape of an array is invalid", who=name, got=list(info)[:12]
         )
@@ -66,7 +68,7 @@ def tensor_of(array: FlatTable, name: str, dtype: DType | None = None) -> Tensor
             "the buffer of an array is too small for its shape", who=name,
             expected=f"{size} bytes", got=len(data),
         )  # fmt: skip
-    if order == _C and array.get("byteOrder", 0) == _LITTLE:
+    if order == _ROWS_FIRST and array.get("byteOrder", 0) == _LITTLE:
         return Tensor.from_buffer(data, kind, tuple(dims), 0)
     return _reorder(data[:size], kind, dims, order, array.get("byteOrder", 0))
 
@@ -82,7 +84,7 @@ def appended_array(variable: FlatTable, data: memoryview) -> FlatTable:
     dims = [int(n) for n in variable.get("shape", ())]
     info = given.get("shape") or shape_in_graph(dims, code)
     if given.get("byteOrder", 0) == 1:
-        info = [*info[:-1], _F]
+        info = [*info[:-1], _COLUMNS_FIRST]
     return {"shape": info, "buffer": data, "dtype": code, "byteOrder": _LITTLE}
 
 
@@ -94,7 +96,7 @@ def _reorder(
     numbers = np.frombuffer(data, kind.numpy)
     if byte_order == _BIG:
         numbers = numbers.byteswap()
-    shaped = numbers.reshape(dims, order="C" if order == _C else "F")
+    shaped = numbers.reshape(dims, order="C" if order == _ROWS_FIRST else "F")
     return Tensor.of(np.ascontiguousarray(shaped), kind)
 
 
@@ -119,7 +121,7 @@ def shape_in_graph(dims: Sequence[int], code: int) -> list[int]:
         strides.append(step)
         step *= max(n, 1)
     flags = _FLAGS.get(code, 0)
-    return [len(dims), *dims, *reversed(strides), flags, 1, _C]
+    return [len(dims), *dims, *reversed(strides), flags, 1, _ROWS_FIRST]
 
 
 _FLAGS: Final = {

@@ -352,13 +352,17 @@ def _layer_norm_of_difference(a: Any, b: Any) -> Any:
         if op is None or constant_of(bias.port) is None:
             continue
         for normal, scale in _pairs(tuple(_operands(op))):
-            found = _normalized(normal) if constant_of(scale.port) is not None else None
+            found = (
+                _parts_of_normalized(normal)
+                if constant_of(scale.port) is not None
+                else None
+            )
             if found is not None:
                 return _as_layer_norm(found[0], scale, bias, found[1])
     raise Decline("it is no layer norm")
 
 
-def _normalized(value: Any) -> tuple[Any, float] | None:
+def _parts_of_normalized(value: Any) -> tuple[Any, float] | None:
     """The x and the epsilon of `(x - mean) / sqrt(variance + epsilon)`."""
     for difference, total in _quotients_by_root(value):
         op = _made_by(difference, "subtract")

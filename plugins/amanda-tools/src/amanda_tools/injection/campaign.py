@@ -219,11 +219,11 @@ def _read_trials(
             row = json.loads(line)
         except ValueError:
             continue  # the last line of a campaign that was interrupted
-        if number == 0 and row.get("options") != _plain(options):
+        if number == 0 and row.get("options") != _as_json_data(options):
             raise UsageError(
                 "the file has trials of other options",
                 where=str(file),
-                expected=json.dumps(_plain(options)),
+                expected=json.dumps(_as_json_data(options)),
                 got=json.dumps(row.get("options")),
                 hint="choose another file for this campaign",
             )
@@ -231,7 +231,7 @@ def _read_trials(
             yield Trial(**row)
 
 
-def _plain(options: Mapping[str, Any]) -> Any:
+def _as_json_data(options: Mapping[str, Any]) -> Any:
     return json.loads(json.dumps(dict(sorted(options.items())), default=list))
 
 
@@ -245,5 +245,5 @@ def _append_trial(
     is_cut = not is_new and not text.read_bytes().endswith(b"\n")
     with text.open("a", encoding="utf-8") as target:
         if is_new:
-            target.write(json.dumps({"options": _plain(options)}) + "\n")
+            target.write(json.dumps({"options": _as_json_data(options)}) + "\n")
         target.write("\n" * is_cut + json.dumps(trial._asdict()) + "\n")

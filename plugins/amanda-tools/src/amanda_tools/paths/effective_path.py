@@ -184,7 +184,7 @@ def _path_of(
     found = run(graph, feeds, [*wanted, result], backend=backend)
     values = {port: np.asarray(found[port]) for port in [*wanted, result]}
     tracer = PathTracer(graph, values, threshold)
-    tracer.trace(result, _explained(values[result], labels))
+    tracer.trace(result, _find_explained(values[result], labels))
     rows = len(values[result]) if values[result].ndim > 1 else 1
     depends = _dependents(graph)
     masks = {
@@ -234,7 +234,7 @@ def _find_result(graph: Graph, output: str | None) -> OutputPort:
     return found
 
 
-def _explained(value: Array, labels: Sequence[int] | None) -> Array:
+def _find_explained(value: Array, labels: Sequence[int] | None) -> Array:
     """The elements that are explained: one along the last axis of each row."""
     if value.ndim == 0:
         return np.ones((), bool)

@@ -56,9 +56,9 @@ class PathTracer:
     def _visit(self, op: Op) -> None:
         rule = _RULES.get(op.type or "")
         if rule is None and (op.type in _MOVERS or has_trait(op, Trait.MOVES_ELEMENTS)):
-            rule = PathTracer._moved
+            rule = PathTracer._follow_movement
         if rule is None and has_trait(op, Trait.POINTWISE):
-            rule = PathTracer._each
+            rule = PathTracer._follow_pointwise
         if op.bodies or rule is None:
             self.unknown.add(str(op.type))
             for port in op.inputs:
@@ -83,7 +83,7 @@ class PathTracer:
         mask.reshape(-1)[elements] = True
         self._mark(port, mask)
 
-    def _chosen(self, terms: Array) -> Array:
+    def _choose_terms(self, terms: Array) -> Array:
         found = largest_terms(terms.astype("float64"), self.threshold)
         self.links += int(found.sum())
         return found
@@ -101,18 +101,18 @@ class PathTracer:
                 found[port] = np.broadcast_to(places, mask.shape)[mask]
         return found
 
-    def _each(self, op: Op) -> None:
+    def _follow_pointwise(self, op: Op) -> None:
         """An element of the result depends on one of each operand."""
         for port, elements in self._sources(op, self.masks[op.outputs[0]]).items():
             self._mark_elements(port, elements)
             self.links += elements.size
 
-    def _sum_of_two(self, op: Op) -> None:
+    def _follow_sum(self, op: Op) -> None:
         sources = self._sources(op, self.masks[op.outputs[0]])
         ports = list(sources)
         signs = [1, -1 if op.type == "subtract" else 1]
         if len(ports) < 2:
-            self._each(op)
+            self._follow_pointwise(op)
             return
         terms = np.stack(
             [
@@ -121,11 +121,11 @@ class PathTracer:
             ],
             1,
         )
-        chosen = self._chosen(terms)
+        chosen = self._choose_terms(terms)
         for index, port in enumerate(ports):
             self._mark_elements(port, sources[port][chosen[:, index]])
 
-    def _extreme_of_two(self, op: Op) -> None:
+    def _follow_extreme(self, op: Op) -> None:
         """The operand that the result equals: nothing where that is a constant."""
         mask = self.masks[op.outputs[0]]
         result = self._value(op.outputs[0])[mask]
@@ -134,7 +134,7 @@ class PathTracer:
             self._mark_elements(port, elements[is_same])
             self.links += int(is_same.sum())
 
-    def _selected(self, op: Op) -> None:
+    def _follow_selection(self, op: Op) -> None:
         """`where`: the operand that the condition chooses."""
         mask = self.masks[op.outputs[0]]
         condition, first, second = op.inputs
@@ -150,7 +150,7 @@ class PathTracer:
 
     # -- ops that move elements --------------------------------------------------------
 
-    def _moved(self, op: Op) -> None:
+    def _follow_movement(self, op: Op) -> None:
         """The op itself, run on the numbers of elements, says where each is from."""
         feeds: list[Array] = []
         starts: dict[OutputPort, int] = {}
@@ -180,7 +180,7 @@ class PathTracer:
 
     # -- sums and products -------------------------------------------------------------
 
-    def _reduced(self, op: Op) -> None:
+    def _follow_reduction(self, op: Op) -> None:
         """Sums choose terms; maxima and minima the element that they are."""
         port = op.inputs[0]
         if port is None or not self.is_followed(port):
@@ -204,10 +204,10 @@ class PathTracer:
             found = rows[np.arange(len(rows)), best]
             self.links += len(found)
         else:
-            found = rows[self._chosen(np.where(rows < 0, 0, terms))]
+            found = rows[self._choose_terms(np.where(rows < 0, 0, terms))]
         self._mark_elements(port, found)
 
-    def _pooled(self, op: Op) -> None:
+    def _follow_pool(self, op: Op) -> None:
         port = op.inputs[0]
         if port is None or not self.is_followed(port):
             return
@@ -224,7 +224,7 @@ class PathTracer:
         rows = padded[images[:, None], places[:, spots].T]
         self._choose(port, rows, op)
 
-    def _matmul(self, op: Op) -> None:
+    def _follow_matmul(self, op: Op) -> None:
         """Each element is the sum of products of a row and a column."""
         a, b = op.inputs
         assert a is not None
@@ -235,8 +235,8 @@ class PathTracer:
             self._mark_whole(op)
             return
         batch = mask.shape[:-2]
-        rows = _numbered(left, batch)
-        columns = np.swapaxes(_numbered(right, batch), -1, -2)
+        rows = _element_numbers(left, batch)
+        columns = np.swapaxes(_element_numbers(right, batch), -1, -2)
         *at, row, column = np.nonzero(mask)
         step = max(CHUNK // max(left.shape[-1], 1), 1)
         for start in range(0, row.size, step):
@@ -245,7 +245,7 @@ class PathTracer:
             own = rows[(*where, row[part])]
             other = columns[(*where, column[part])]
             products = left.reshape(-1)[own] * right.reshape(-1)[other]
-            chosen = self._chosen(products)
+            chosen = self._choose_terms(products)
             for port, elements in ((a, own), (b, other)):
                 if self.is_followed(port):
                     self._mark_elements(port, elements[chosen])
@@ -256,7 +256,7 @@ class PathTracer:
                 assert port is not None
                 self._mark(port, np.ones(self._value(port).shape, bool))
 
-    def _conv(self, op: Op) -> None:
+    def _follow_conv(self, op: Op) -> None:
         """Each element is the sum of products of a window and a kernel."""
         port, kernel = op.inputs[0], op.inputs[1]
         assert kernel is not None
@@ -295,24 +295,24 @@ class PathTracer:
             )
             products = padded[at] * taps[output[part]]
             rows = products.reshape(len(products), -1)
-            chosen = self._chosen(rows).reshape(products.shape)
+            chosen = self._choose_terms(rows).reshape(products.shape)
             found[tuple(np.broadcast_to(i, products.shape)[chosen] for i in at)] = True
         return found[..., 1:].reshape(x.shape)
 
 
 _RULES: Final[Mapping[str, Callable[[PathTracer, Op], None]]] = {
-    "add": PathTracer._sum_of_two,
-    "subtract": PathTracer._sum_of_two,
-    "maximum": PathTracer._extreme_of_two,
-    "minimum": PathTracer._extreme_of_two,
-    "where": PathTracer._selected,
-    "sum": PathTracer._reduced,
-    "max": PathTracer._reduced,
-    "min": PathTracer._reduced,
-    "max_pool": PathTracer._pooled,
-    "avg_pool": PathTracer._pooled,
-    "matmul": PathTracer._matmul,
-    "conv": PathTracer._conv,
+    "add": PathTracer._follow_sum,
+    "subtract": PathTracer._follow_sum,
+    "maximum": PathTracer._follow_extreme,
+    "minimum": PathTracer._follow_extreme,
+    "where": PathTracer._follow_selection,
+    "sum": PathTracer._follow_reduction,
+    "max": PathTracer._follow_reduction,
+    "min": PathTracer._follow_reduction,
+    "max_pool": PathTracer._follow_pool,
+    "avg_pool": PathTracer._follow_pool,
+    "matmul": PathTracer._follow_matmul,
+    "conv": PathTracer._follow_conv,
 }
 
 
@@ -328,7 +328,7 @@ def _channels_first(op: Op, rank: int) -> list[int]:
     return first + [axis for axis in range(rank) if axis not in first]
 
 
-def _numbered(value: Array, batch: Sequence[int]) -> Array:
+def _element_numbers(value: Array, batch: Sequence[int]) -> Array:
     """The numbers of the elements of matrices, for all matrices of a result."""
     places = np.arange(value.size).reshape(value.shape)
     return np.broadcast_to(places, (*batch, *value.shape[-2:]))
