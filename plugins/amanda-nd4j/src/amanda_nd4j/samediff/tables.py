@@ -147,7 +147,7 @@ class _Reader:
 
 def write_root(found: Mapping[str, Any], schema: Schema, table: str) -> bytes:
     """A buffer with this root table."""
-    import flatbuffers  # type: ignore[import-untyped]
+    import flatbuffers
 
     builder = flatbuffers.Builder(1024)
     builder.ForceDefaults(True)
