@@ -271,7 +271,7 @@ def read_roll(x: Any, shift: Any, axis: Any) -> Any:
 
 
 def _length_of(value: Any) -> int:
-    size = value.type.shape.dims[0] if rank_of(value) == 1 else None
+    size: Any = value.type.shape.dims[0] if rank_of(value) == 1 else None
     expect(isinstance(size, int), "the number of axes is not static")
     return int(size)
 
