@@ -146,8 +146,8 @@ class TensorFlowExecutable:
             raise BackendError(
                 "the ops of a graph with variables or tables are not timed",
                 who="backend 'tensorflow'",
-                hint="freeze it: --load-option variables=freeze; or choose the "
-                "backend numpy, or --repeat N, which times whole calls",
+                hint="`amanda run FILE --load-option variables=freeze` freezes them; "
+                "the backend numpy times ops, `--repeat N` whole calls",
             )
         arrays = [_as_bytes(value) for value in feeds.values()]
         if not any(CONTROL_OUTPUT in op.attrs for op in self._graph):
