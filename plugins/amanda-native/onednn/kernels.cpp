@@ -14,7 +14,12 @@ using Args = std::vector<std::tuple<int, int, Desc>>;
 
 constexpr auto F32_TYPE = dnnl::memory::data_type::f32;
 constexpr auto ANY = dnnl::memory::format_tag::any;
-constexpr int64_t LARGE = 1024;  // below, a reference kernel takes less time
+// Elements and multiplications from which on oneDNN is used: below, a reference kernel
+// takes less time.
+#ifndef LARGE_FROM
+#define LARGE_FROM 1024
+#endif
+constexpr int64_t LARGE = LARGE_FROM;
 
 Dims dims_of(const ref_tensor &t) { return Dims(t.shape, t.shape + t.rank); }
 
@@ -343,14 +348,13 @@ bool Plan::plan_pool(const Node &node) {
 // -- Products -----------------------------------------------------------------------------
 
 bool Plan::plan_matmul(const Node &node) {
-  constexpr int64_t SMALL = 64;  // multiplications
   ref_attributes a;
   std::vector<const ref_tensor *> x;
   const ref_tensor y = shape_of(node, 0, a, x);
   const int left = node.inputs[0], right = node.inputs[1];
   const ref_tensor p = values_[left].tensor, q = values_[right].tensor;
   if (y.type != F32 || p.rank < 2 || q.rank < 2 || !element_count(p) || !element_count(q) ||
-      element_count(y) * p.shape[p.rank - 1] < SMALL)
+      element_count(y) * p.shape[p.rank - 1] < LARGE)
     return false;
   for (const int value : {left, right})
     if (values_[value].buffer < 0) plain(value);
