@@ -5,6 +5,7 @@ A part of the graphs by default, all of them under `-m scale`.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -101,3 +102,25 @@ def test_moments_of_random_numbers(
     assert y.shape == (50_000,)
     assert abs(y.mean() - mean) < 0.02 * mean
     assert abs(y.var() - variance) < 0.04 * variance
+
+
+def test_the_way_without_rule_sets_is_by_the_hub(
+    monkeypatch: pytest.MonkeyPatch, data: Path
+) -> None:
+    """A mapping whose environment variable is not set is no part of a route."""
+    from routes.nd4j.account import settings
+
+    from amanda_nd4j.rulesets import RULES
+
+    graph = Graph("amanda/onnx/18")
+    x = graph.parameter(parse_type("float32[2]"), "x")
+    graph.result(graph.add("Relu", [x]).output, "y")
+    for name, value in settings(data).items():
+        monkeypatch.setenv(name, value)
+    files = os.environ[RULES]
+    monkeypatch.delenv(RULES)
+    steps = amanda.plan(graph, "nd4j").route.steps
+    assert [step.mapping for step in steps] == ["onnx-std", "nd4j-std"]
+    monkeypatch.setenv(RULES, files)
+    steps = amanda.plan(graph, "nd4j").route.steps
+    assert [step.mapping for step in steps] == ["nd4j-onnx"]

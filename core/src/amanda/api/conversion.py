@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -390,13 +391,18 @@ def _resolve_target(to: str, host: Host) -> Span:
 
 
 def _installed_links(host: Host) -> list[MappingLink]:
-    """Every installed mapping, one link for each direction."""
+    """Every installed mapping, one link for each direction.
+
+    Mappings with an environment variable in their manifest need it to be set."""
     from amanda.mapping import MappingLink
 
     links = []
     entries = host.entries("mappings")
     names = [entry.name for entry in entries]
     for entry in entries:
+        variable = entry.manifest.get("environment")
+        if variable is not None and not os.environ.get(variable):
+            continue
         if {"from", "to"} <= entry.manifest.keys() and not entry.fault:
             clash = names.count(entry.name) > 1
             key = f"{entry.dist}:{entry.name}" if clash else entry.name

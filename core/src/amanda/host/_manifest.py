@@ -104,7 +104,13 @@ _EVERY: Final[Mapping[str, _Check]] = {"doc": _text, "tier": _tier}
 _FIELDS: Final[Mapping[str, Mapping[str, _Check]]] = {
     "namespaces": {"versions": _texts},
     "extractors": {},
-    "mappings": {"from": _span, "to": _span, "both": _flag, "transit": _flag},
+    "mappings": {
+        "from": _span,
+        "to": _span,
+        "both": _flag,
+        "transit": _flag,
+        "environment": _text,
+    },
     "formats": {
         "suffixes": _suffixes,
         "magic": _magic,
