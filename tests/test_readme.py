@@ -17,6 +17,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 NEEDED = (
     "amanda_std", "amanda_onnx", "amanda_onnxruntime", "amanda_jax", "amanda_torch",
+    "amanda_tools",
 )  # fmt: skip
 needs_plugins = pytest.mark.skipif(
     any(find_spec(name) is None for name in NEEDED),
@@ -60,12 +61,13 @@ def test_the_commands_of_the_readme_on_a_model(tmp_path: Path) -> None:
     model = ROOT / "examples" / "digits" / "digits.onnx"
     shutil.copy(model, tmp_path / "model.onnx")
     found = [each for each in commands("model.onnx") if "saved_model" not in each]
-    verbs = ["check", "convert", "convert", "convert", "compare"]
-    assert [arguments[0] for arguments in found] == verbs
+    verbs = "check convert convert convert compare instrument instrument"
+    assert [arguments[0] for arguments in found] == verbs.split()
     for arguments in found:
         assert amanda(tmp_path, *arguments)
     assert "amanda/onnx/13" in amanda(tmp_path, "info", "older.onnx")
     assert "amanda/torch/" in amanda(tmp_path, "info", "model.pt2")
+    assert "DequantizeLinear" in amanda(tmp_path, "info", "quantized.onnx")
     assert "nn.Module" in (tmp_path / "model.py").read_text(encoding="utf-8")
 
 
