@@ -1,0 +1,107 @@
+"""Inference on the native backend over oneDNN compared with onnxruntime.
+
+    python benchmarks/native/models.py [NAME ...] [--folder F] [--rounds N]
+
+ResNet-50, BERT-base (128 tokens), ViT-B and GPT-2 (64 tokens) with batch size 1,
+exported by PyTorch with random weights; F caches the exports. Both contenders run in
+one process on all cores, in turns of a few calls, and the best time of each counts;
+results are compared with PyTorch's first. Exits with 1 if a ratio of `LIMITS` is
+missed. Needs torch, transformers, onnxruntime, oneDNN and a compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import warnings
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from run_models import Call
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).parent
+sys.path = [each for each in sys.path if Path(each) != HERE]
+"""Without this folder: `models` is a folder of tests, not this file."""
+sys.path[:0] = [
+    str(ROOT / part) for part in ("tests", "benchmarks", "plugins/amanda-native/onednn")
+]
+
+NATIVE, ORT = "amanda on oneDNN", "onnxruntime"
+LIMITS = {"ResNet-50": 1.10, "BERT-base": 1.10}
+"""Maximum time of the backend relative to onnxruntime's."""
+MODELS = ("ResNet-50", "BERT-base", "ViT-B", "GPT-2")
+TOLERANCE = 1e-4
+
+
+def native_call(library: Path, path: Path, x: Any, expected: Any) -> Call:
+    """The call of the backend, once its results are found right."""
+    import numpy as np
+
+    import amanda
+
+    compiled = amanda.compile(amanda.load(path), backend=f"native:{library}")
+    first = next(iter(compiled([x]).values()))
+    scale = float(abs(expected).max())
+    np.testing.assert_allclose(first, expected, rtol=0, atol=TOLERANCE * scale)
+    return partial(compiled, [x])
+
+
+def measure(name: str, library: Path, folder: Path, rounds: int) -> bool:
+    """Print the times of a model; return whether its limit is met."""
+    from run_models import _onnxruntime_call, best_times, export_cached
+
+    path, x, expected = export_cached(name, folder)
+    calls: dict[str, Call] = {
+        NATIVE: native_call(library, path, x, expected),
+        ORT: _onnxruntime_call(path, x),
+    }
+    times = best_times(calls, rounds)
+    ratio = times[NATIVE][0] / times[ORT][0]
+    limit = LIMITS.get(name)
+    missed = limit is not None and ratio > limit
+    verdict = "" if limit is None else f" limit {limit}: {'MISSED' if missed else 'ok'}"
+    milliseconds = ", ".join(
+        f"{k} {wall * 1e3:.1f} ms" for k, (wall, _) in times.items()
+    )
+    print(f"{name:10} {milliseconds}: {ratio:.2f}x{verdict}", flush=True)
+    return not missed
+
+
+def missing_parts() -> list[str]:
+    from run_models import is_installed
+
+    reason = import_module("build_onednn").missing()
+
+    names = ("torch", "transformers", "onnxscript", "onnxruntime")
+    found = [f"{name} is not installed" for name in names if not is_installed(name)]
+    return [*found, reason] if reason else found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", default=MODELS)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=20)
+    args = parser.parse_args()
+    if unknown := [name for name in args.names if name not in MODELS]:
+        parser.error(f"no model {', '.join(unknown)}; available: {', '.join(MODELS)}")
+    if reasons := missing_parts():
+        print(f"skipped: {'; '.join(reasons)}")
+        return 0
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory(prefix="amanda-native-models-") as scratch:
+        folder = args.folder or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        library = Path(scratch) / "libonednn.so"
+        import_module("build_onednn").build(library)
+        fine = [measure(name, library, folder, args.rounds) for name in args.names]
+    return 0 if all(fine) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
