@@ -15,13 +15,11 @@ import argparse
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from run_models import Call
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
@@ -32,6 +30,8 @@ sys.path[:0] = [
 ]
 
 NATIVE, ORT = "amanda on oneDNN", "onnxruntime"
+Call = Callable[[], Any]
+
 LIMITS = {"ResNet-50": 1.10, "BERT-base": 1.10}
 """Maximum time of the backend relative to onnxruntime's."""
 MODELS = ("ResNet-50", "BERT-base", "ViT-B", "GPT-2")
@@ -53,14 +53,13 @@ def native_call(library: Path, path: Path, x: Any, expected: Any) -> Call:
 
 def measure(name: str, library: Path, folder: Path, rounds: int) -> bool:
     """Print the times of a model; return whether its limit is met."""
-    from run_models import _onnxruntime_call, best_times, export_cached
-
-    path, x, expected = export_cached(name, folder)
+    models = import_module("run_models")
+    path, x, expected = models.export_cached(name, folder)
     calls: dict[str, Call] = {
         NATIVE: native_call(library, path, x, expected),
-        ORT: _onnxruntime_call(path, x),
+        ORT: models._onnxruntime_call(path, x),
     }
-    times = best_times(calls, rounds)
+    times = models.best_times(calls, rounds)
     ratio = times[NATIVE][0] / times[ORT][0]
     limit = LIMITS.get(name)
     missed = limit is not None and ratio > limit
@@ -73,8 +72,7 @@ def measure(name: str, library: Path, folder: Path, rounds: int) -> bool:
 
 
 def missing_parts() -> list[str]:
-    from run_models import is_installed
-
+    is_installed = import_module("run_models").is_installed
     reason = import_module("build_onednn").missing()
 
     names = ("torch", "transformers", "onnxscript", "onnxruntime")

@@ -547,10 +547,49 @@ bool Plan::plan_concat(const Node &node) {
 
 // -- Elementwise --------------------------------------------------------------------------
 
+namespace {
+
+// Other functions of one value; they are not computed with the op before them.
+bool function_of(const Node &node, algorithm &found) {
+  static const std::map<std::string, algorithm> names = {{"exp", algorithm::eltwise_exp},
+                                                         {"sqrt", algorithm::eltwise_sqrt},
+                                                         {"square", algorithm::eltwise_square},
+                                                         {"abs", algorithm::eltwise_abs}};
+  const auto named = names.find(node.type);
+  if (named == names.end()) return false;
+  found = named->second;
+  return true;
+}
+
+}  // namespace
+
+// A power with a small integer as a constant exponent.
+bool Plan::plan_power(const Node &node) {
+  const int input = node.inputs[0];
+  const Value &exponent = values_[node.inputs[1]];
+  const ref_tensor y = values_[input].tensor;
+  if (!is_large_float(input) || !exponent.is_known || element_count(exponent.tensor) != 1 ||
+      exponent.tensor.type != F32 || exponent.tensor.rank > y.rank)
+    return false;
+  const float power = *static_cast<const float *>(exponent.tensor.data);
+  if (power != 2 && power != 3) return false;
+  const int64_t count = element_count(y);
+  const int from = plain(input), to = new_buffer(static_cast<size_t>(count) * sizeof(float));
+  call("power", {from, to}, [this, from, to, power, count]() -> const char * {
+    const float *p = static_cast<const float *>(buffers_[from].data);
+    float *r = static_cast<float *>(buffers_[to].data);
+#pragma omp parallel for simd
+    for (int64_t i = 0; i < count; i++) r[i] = power == 2 ? p[i] * p[i] : p[i] * p[i] * p[i];
+    return nullptr;
+  });
+  set_plain(node.outputs[0], y, to);
+  return true;
+}
+
 bool Plan::plan_eltwise(const Node &node) {
   algorithm how{};
   float alpha = 0;
-  if (!activation_of(node, how, alpha)) return false;
+  if (!activation_of(node, how, alpha) && !function_of(node, how)) return false;
   const int input = node.inputs[0];
   if (node.own == Own::NONE && !is_large_float(input)) return false;
   const ref_tensor y = values_[input].tensor;

@@ -9,7 +9,7 @@ namespace amanda {
 namespace {
 
 constexpr size_t ALIGNMENT = 64;
-constexpr size_t LARGEST_FOLDED = size_t{64} << 20;
+constexpr size_t LARGEST_FOLDED = size_t{256} << 20;
 
 std::shared_ptr<void> allocate(size_t size) {
   const size_t rounded = (std::max<size_t>(size, 1) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -161,6 +161,7 @@ void Plan::plan_node(int number) {
         {"subtract", {&Plan::plan_binary}},
         {"multiply", {&Plan::plan_scale, &Plan::plan_binary}},
         {"divide", {&Plan::plan_binary}},
+        {"pow", {&Plan::plan_power}},
     };
     const auto found = planners.find(node.type);
     if (found != planners.end())

@@ -135,6 +135,7 @@ class Plan {
   bool plan_binary(const Node &node);
   bool plan_concat(const Node &node);
   bool plan_nan_to_constant(const Node &node);
+  bool plan_power(const Node &node);
   bool plan_eltwise(const Node &node);
   void plan_softmax(const Node &node);
   void plan_layer_norm(const Node &node);

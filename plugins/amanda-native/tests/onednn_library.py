@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from native_libraries import build_folder
 
-SOURCES = Path(__file__).parent.parent / "onednn"
-sys.path.insert(0, str(SOURCES))
+sys.path.insert(0, str(Path(__file__).parent.parent / "onednn"))
 
 from build_onednn import build, missing
 

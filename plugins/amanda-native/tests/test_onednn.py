@@ -1,0 +1,195 @@
+"""The backend over oneDNN: networks, layouts, ops that are computed together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onednn_library import needs_onednn, onednn_library
+from test_networks import assert_runs_as_on_numpy
+
+import amanda
+from amanda.graph import Graph
+from amanda_std import ops, trace
+
+pytestmark = [
+    needs_onednn,
+    pytest.mark.filterwarnings("ignore"),  # of PyTorch, while it exports
+]
+
+
+def random_array(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def assert_equals_numpy(graph: Graph, feeds: Sequence[Any]) -> None:
+    """Two runs on the library, of which the second has its plan, as on numpy."""
+    expected = amanda.run(graph, feeds, backend="numpy")
+    compiled = amanda.compile(graph, backend=f"native:{onednn_library()}")
+    for _ in range(2):
+        found = compiled(feeds)
+        assert found.keys() == expected.keys()
+        for key, wanted in expected.items():
+            scale = np.nanmax(np.abs(wanted), initial=1e-30)
+            np.testing.assert_allclose(found[key], wanted, rtol=0, atol=1e-5 * scale)
+
+
+def traced(function: Any, *shapes: Sequence[int]) -> tuple[Graph, list[Any]]:
+    """The graph of a function, and an input of each shape."""
+    types = [amanda.parse_type(f"float32{list(shape)}") for shape in shapes]
+    feeds = [random_array(*shape, seed=i + 1) for i, shape in enumerate(shapes)]
+    return trace(function, types), feeds
+
+
+@pytest.mark.parametrize("name", ["ResNet-50", "BERT-base", "ViT-B", "GPT-2"])
+def test_a_small_network(name: str, tmp_path: Path) -> None:
+    assert_runs_as_on_numpy(name, tmp_path, onednn_library(), small=True)
+
+
+@pytest.mark.parametrize("name", ["BERT-base", "ViT-B"])
+def test_a_network_with_symbolic_sizes(name: str, tmp_path: Path) -> None:
+    assert_runs_as_on_numpy(name, tmp_path, onednn_library(), small=True, dynamic=True)
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("name", ["ResNet-50", "BERT-base", "ViT-B", "GPT-2"])
+def test_a_network_of_full_size(name: str, tmp_path: Path) -> None:
+    assert_runs_as_on_numpy(name, tmp_path, onednn_library(), small=False)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "attrs"),
+    [
+        ((2, 3, 17, 19), (8, 3, 3, 3), {}),
+        ((1, 16, 20, 20), (32, 4, 3, 3), {"groups": 4, "padding": [[1, 0], [2, 1]]}),
+        ((1, 24, 12, 12), (24, 1, 3, 3), {"groups": 24, "strides": [2, 1]}),
+        ((1, 8, 30), (16, 8, 5), {"dilations": [3], "padding": "same_upper"}),
+        ((1, 4, 9, 10, 11), (8, 4, 2, 3, 3), {"padding": "same_lower"}),
+        ((1, 18, 18, 8), (16, 8, 3, 3), {"layout": "N*C"}),
+        ((1, 18, 18, 8), (3, 3, 8, 16), {"layout": "N*C", "kernel_layout": "*IO"}),
+        ((1, 8, 18, 18), (8, 16, 3, 3), {"kernel_layout": "IO*"}),
+        ((1, 8, 18, 18), (16, 3, 3, 8), {"kernel_layout": "O*I"}),
+    ],
+)
+def test_convolutions(
+    shape: Sequence[int], kernel: Sequence[int], attrs: Mapping[str, Any]
+) -> None:
+    weight = random_array(*kernel)
+    graph, feeds = traced(lambda x: ops.relu(ops.conv(x, weight, **attrs)), shape)
+    assert_equals_numpy(graph, feeds)
+
+
+def residual(x: Any) -> Any:
+    """Convolutions whose sums have their own, other, or no later users."""
+    weights = [random_array(8, 8, 3, 3, seed=i) for i in range(4)]
+
+    def conv(x: Any, i: int) -> Any:
+        return ops.conv(x, weights[i], padding=[[1, 1], [1, 1]])
+
+    y = ops.relu(conv(x, 0))
+    z = ops.relu(ops.add(conv(y, 1), y))
+    u = ops.add(conv(z, 2), z)
+    return (
+        ops.add(conv(u, 3), u),
+        z,
+        ops.mean(u, (2, 3)),
+        ops.transpose(u, perm=(0, 2, 3, 1)),
+    )
+
+
+def test_sums_of_convolutions() -> None:
+    assert_equals_numpy(*traced(residual, (2, 8, 14, 14)))
+
+
+def joined(x: Any) -> Any:
+    a = ops.conv(x, random_array(16, 3, 3, 3))
+    b = ops.conv(x, random_array(20, 3, 3, 3, seed=5))
+    y = ops.concat(a, b, axis=1)
+    y = ops.max_pool(y, (3, 3), strides=(2, 2), padding=[[1, 1], [1, 1]])
+    return ops.avg_pool(ops.multiply(y, y), (2, 2), strides=(2, 2)), ops.reshape(
+        y, (1, -1)
+    )
+
+
+def test_branches_in_blocked_layouts() -> None:
+    assert_equals_numpy(*traced(joined, (1, 3, 21, 21)))
+
+
+def attention(x: Any, mask: Any) -> Any:
+    def heads(x: Any, seed: int) -> Any:
+        y = ops.matmul(x, random_array(32, 32, seed=seed)) + random_array(32, seed=9)
+        return ops.transpose(ops.reshape(y, (2, 10, 4, 8)), perm=(0, 2, 1, 3))
+
+    q, k, v = (heads(x, seed) for seed in range(3))
+    scale = np.float32(0.6)
+    scores = ops.matmul(q * scale, ops.transpose(k, perm=(0, 1, 3, 2)) * scale) + mask
+    y = ops.transpose(ops.matmul(ops.softmax(scores), v), perm=(0, 2, 1, 3))
+    z = ops.matmul(ops.reshape(y, (2, 10, 32)), random_array(32, 32, seed=4)) + x
+    z = ops.layer_norm(z, random_array(32), random_array(32, seed=6))
+    return ops.gelu(
+        ops.matmul(z, random_array(32, 64, seed=7)) + random_array(64)
+    ), scores
+
+
+def test_attention() -> None:
+    assert_equals_numpy(*traced(attention, (2, 10, 32), (2, 1, 1, 10)))
+
+
+def test_a_number_for_those_that_are_none() -> None:
+    def clean(x: Any) -> Any:
+        return ops.where(ops.isnan(x), np.float32(7), x), ops.pow(x, np.float32(3))
+
+    graph, (x,) = traced(clean, (40, 50))
+    x[3, 4] = np.nan
+    assert_equals_numpy(graph, [x])
+
+
+@pytest.mark.parametrize("shapes", [
+    [(64, 40), (40,)], [(3, 1, 40, 8), (5, 40, 1)], [(40, 1), (1, 40)],
+    [(9, 40, 8), (1,)],
+])  # fmt: skip
+def test_operands_of_other_shapes(shapes: Sequence[Sequence[int]]) -> None:
+    def function(a: Any, b: Any) -> Any:
+        return a + b, a - b, b * a, b / a
+
+    assert_equals_numpy(*traced(function, *shapes))
+
+
+def test_shape_arguments_that_depend_on_values() -> None:
+    graph = Graph("amanda/std/1")
+    x = graph.parameter(amanda.parse_type("float32[a, b]"), "x")
+    n = graph.parameter(amanda.parse_type("int64[2]"), "n")
+    twice = graph.add("add", [n, n]).output
+    part = graph.add("slice", [x, n, twice]).output
+    graph.result(graph.add("relu", [part]).output, "y")
+    compiled = amanda.compile(graph, backend=f"native:{onednn_library()}")
+    fed = random_array(40, 60)
+    for low in ((1, 2), (10, 20), (3, 5)):
+        found = compiled([fed, np.array(low)])["y"]
+        rows, columns = (slice(n, 2 * n) for n in low)
+        np.testing.assert_array_equal(found, np.maximum(fed[rows, columns], 0))
+
+
+def test_inputs_and_constants_as_results() -> None:
+    graph = Graph("amanda/std/1")
+    x = graph.parameter(amanda.parse_type("float32[n]"), "x")
+    graph.result(x, "same")
+    y = graph.add("exp", [x]).output
+    for name in ("first", "second"):
+        graph.result(y, name)
+    graph.result(graph.add("reshape", [y], {"shape": [-1, 1]}).output, "column")
+    assert_equals_numpy(graph, [random_array(2000)])
+
+
+def test_a_fault_names_the_op() -> None:
+    graph = Graph("amanda/std/1")
+    x = graph.parameter(amanda.parse_type("float32[n, 2]"), "x")
+    i = graph.parameter(amanda.parse_type("int64[1]"), "i")
+    graph.result(graph.add("gather", [x, i], name="rows").output, "y")
+    compiled = amanda.compile(graph, backend=f"native:{onednn_library()}")
+    with pytest.raises(amanda.errors.BackendError, match="out of range") as caught:
+        compiled([random_array(3, 2), np.array([5])])
+    assert "rows" in str(caught.value.where)
