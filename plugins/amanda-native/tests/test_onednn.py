@@ -108,8 +108,8 @@ def joined(x: Any) -> Any:
     a = ops.conv(x, random_array(16, 3, 3, 3))
     b = ops.conv(x, random_array(20, 3, 3, 3, seed=5))
     y = ops.concat(a, b, axis=1)
-    y = ops.max_pool(y, (3, 3), strides=(2, 2), padding=[[1, 1], [1, 1]])
-    return ops.avg_pool(ops.multiply(y, y), (2, 2), strides=(2, 2)), ops.reshape(
+    y = ops.max_pool(y, window=(3, 3), strides=(2, 2), padding=[[1, 1], [1, 1]])
+    return ops.avg_pool(ops.multiply(y, y), window=(2, 2), strides=(2, 2)), ops.reshape(
         y, (1, -1)
     )
 
