@@ -11,7 +11,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # by PyTorch's exporter
 
 TOLERANCE = 0.01
 OF_XLA = 0.02
-IN_CI = ("BERT", "LSTM", "MobileNetV2", "U-Net")
+IN_CI = ("BERT", "LSTM", "MobileNetV2")
 PUBLISHED = {"ResNet-50": 4.09e9, "BERT-base": 11.2e9, "MobileNetV2": 0.30e9}
 """Multiply-accumulates of one example: He et al. 2015 (as torchvision counts, with the
 stride in the 3x3 convolution), Devlin et al. 2018 of 128 tokens without embeddings,
@@ -58,7 +58,7 @@ def test_published_counts(name, tmp_path):
     assert report.summary["MACs"] == pytest.approx(expected, rel=TOLERANCE)
 
 
-@pytest.mark.parametrize("name", ["GPT-2", "T5", "ViT", "llama"])
+@pytest.mark.parametrize("name", ["GPT-2", "ViT"])
 def test_operations_are_those_that_xla_counts(name, tmp_path):
     """XLA counts all operations, as the tool does.
 
