@@ -58,7 +58,10 @@ def test_published_counts(name, tmp_path):
     assert report.summary["MACs"] == pytest.approx(expected, rel=TOLERANCE)
 
 
-@pytest.mark.parametrize("name", ["GPT-2", "ViT"])
+LARGER = [pytest.param(name, marks=pytest.mark.models) for name in ("T5", "llama")]
+
+
+@pytest.mark.parametrize("name", ["GPT-2", "ViT", *LARGER])
 def test_operations_are_those_that_xla_counts(name, tmp_path):
     """XLA counts all operations, as the tool does.
 
