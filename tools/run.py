@@ -42,8 +42,12 @@ STEPS = {
 }
 TAIL = 60  # lines of the output of a step that failed
 LEFT_OUT = "not (install_independent or scale or models)"
-ONCE = {"core", "quick"}
-"""Steps that leave out what the step "py" runs with the same result."""
+OF_CORE = ("tests", "core/src", "namespaces/src")
+ONCE = {
+    "core": ("-m", LEFT_OUT),
+    "quick": ("-m", LEFT_OUT, *(f"--ignore={path}" for path in OF_CORE)),
+}
+"""What steps leave out that "py", and "core" before it, run with the same result."""
 PATIENCE = 60.0  # seconds between lines about progress where there is no terminal
 
 
@@ -185,7 +189,7 @@ def tests(arguments: Sequence[str]) -> None:
     for i, name in enumerate(names, start=3):
         title = f"[{i}/{count}] {name}: {STEPS[name]}"
         tox = (python, "-m", "tox", "run", "-e", name, "--colored", "no")
-        out = ("-m", LEFT_OUT) if "py" in names and name in ONCE else ()
+        out = ONCE.get(name, ()) if "py" in names else ()
         if step(title, ROOT / ".tox" / f"{name}.log", *tox, "--", *out, *rest):
             failed.append(name)
     if failed:
