@@ -68,6 +68,13 @@ std::vector<int> inverse(const std::vector<int> &axes) {
   return found;
 }
 
+// The element of an index along some axes, counted in row-major order.
+int64_t element_at(int64_t i, const Dims &sizes, const Dims &steps) {
+  int64_t found = 0;
+  for (size_t d = sizes.size(); d-- > 0; i /= sizes[d]) found += i % sizes[d] * steps[d];
+  return found;
+}
+
 // Strides of a reshaped tensor that stays where it is; empty if it cannot.
 Dims reshaped_strides(const ref_tensor &from, const Dims &strides, const ref_tensor &to) {
   Dims sizes, steps, found(to.rank, 1);
@@ -716,6 +723,7 @@ void Plan::plan_layer_norm(const Node &node) {
   int64_t inner = 1;
   for (int d = axis; d < y.rank; d++) inner *= y.shape[d];
   int affine[2] = {-1, -1};
+  bool is_along_rows = true;  // whether scale and bias have an element for each of a row
   for (int i = 0; i < 2; i++) {
     const int number = static_cast<int>(node.inputs.size()) > i + 1 ? node.inputs[i + 1] : -1;
     if (number < 0) continue;
@@ -724,7 +732,8 @@ void Plan::plan_layer_norm(const Node &node) {
     bool fits = t.type == F32 && shift >= 0;
     for (int d = 0; fits && d < y.rank; d++) {
       const int64_t size = d < shift ? 1 : t.shape[d - shift];
-      fits = size == (d < axis ? 1 : y.shape[d]);
+      is_along_rows = is_along_rows && size == (d < axis ? 1 : y.shape[d]);
+      fits = size == 1 || size == y.shape[d];
     }
     if (!fits) throw Fault(node.where, "a scale or bias of this shape is not supported");
     affine[i] = plain(number);
@@ -736,17 +745,43 @@ void Plan::plan_layer_norm(const Node &node) {
   const Desc vector = row_major_desc({inner});
   auto flags = dnnl::normalization_flags::none;
   Args args = {{DNNL_ARG_SRC, from, desc}, {DNNL_ARG_DST, to, desc}};
-  if (affine[0] >= 0) {
+  if (affine[0] >= 0 && is_along_rows) {
     flags |= dnnl::normalization_flags::use_scale;
     args.emplace_back(DNNL_ARG_SCALE, affine[0], vector);
   }
-  if (affine[1] >= 0) {
+  if (affine[1] >= 0 && is_along_rows) {
     flags |= dnnl::normalization_flags::use_shift;
     args.emplace_back(DNNL_ARG_SHIFT, affine[1], vector);
   }
   const dnnl::layer_normalization_forward::primitive_desc made(
       engine(), prop_kind::forward_inference, desc, desc, static_cast<float>(node.epsilon), flags);
   push_primitive(dnnl::layer_normalization_forward(made), made.impl_info_str(), args);
+  if (!is_along_rows) scale_and_shift(node, y, to, affine);
+}
+
+// Multiplies by a scale and adds a bias, both broadcast to the shape of the result.
+void Plan::scale_and_shift(const Node &node, const ref_tensor &y, int to, const int *affine) {
+  const Dims dims = dims_of(y);
+  for (int i = 0; i < 2; i++) {
+    const int from = affine[i];
+    if (from < 0) continue;
+    const ref_tensor &t = values_[node.inputs[i + 1]].tensor;
+    const Dims own = dims_of(t), own_steps = strides_of(own);
+    Dims steps(dims.size(), 0);
+    for (size_t d = 0; d < own.size(); d++)
+      if (own[d] != 1) steps[d + dims.size() - own.size()] = own_steps[d];
+    const int64_t count = element_count(y);
+    call("scale and shift", {from, to}, [this, from, to, i, count, dims, steps]() -> const char * {
+      const float *p = static_cast<const float *>(buffers_[from].data);
+      float *r = static_cast<float *>(buffers_[to].data);
+#pragma omp parallel for
+      for (int64_t k = 0; k < count; k++) {
+        const float u = p[element_at(k, dims, steps)];
+        r[k] = i == 0 ? r[k] * u : r[k] + u;
+      }
+      return nullptr;
+    });
+  }
 }
 
 void Plan::plan_mean(const Node &node) {
@@ -784,20 +819,14 @@ void Plan::plan_mean(const Node &node) {
   }
   const int64_t count = element_count(y);
   const int from = plain(input), to = new_buffer(static_cast<size_t>(count) * sizeof(float));
-  // `at`: the element of an index along some axes, counted in row-major order.
-  const auto at = [](int64_t i, const Dims &sizes, const Dims &steps) {
-    int64_t found = 0;
-    for (size_t d = sizes.size(); d-- > 0; i /= sizes[d]) found += i % sizes[d] * steps[d];
-    return found;
-  };
   call("mean", {from, to}, [=, this_ = this]() -> const char * {
     const float *p = static_cast<const float *>(this_->buffers_[from].data);
     float *r = static_cast<float *>(this_->buffers_[to].data);
 #pragma omp parallel for
     for (int64_t i = 0; i < count; i++) {
-      const float *row = p + at(i, kept, kept_steps);
+      const float *row = p + element_at(i, kept, kept_steps);
       double sum = 0;
-      for (int64_t k = 0; k < divisor; k++) sum += static_cast<double>(row[at(k, gone, gone_steps)]);
+      for (int64_t k = 0; k < divisor; k++) sum += static_cast<double>(row[element_at(k, gone, gone_steps)]);
       r[i] = static_cast<float>(sum / static_cast<double>(divisor));
     }
     return nullptr;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <sstream>
 
 namespace amanda {
 namespace {
@@ -549,12 +548,6 @@ bool Plan::run(const amanda_run_args &args) {
     execute(step);
   }
   return true;
-}
-
-std::string Plan::describe() const {
-  std::ostringstream text;
-  for (const Step &step : steps_) text << step.where << ": " << step.kind << '\n';
-  return text.str();
 }
 
 }  // namespace amanda

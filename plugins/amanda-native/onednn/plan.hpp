@@ -56,7 +56,6 @@ class Plan {
 
   // Computes the results; false if the caller cancelled it.
   bool run(const amanda_run_args &args);
-  std::string describe() const;
 
  private:
   enum class Kind { ARENA, INPUT, OUTPUT, FIXED };
@@ -140,6 +139,7 @@ class Plan {
   void plan_softmax(const Node &node);
   void plan_layer_norm(const Node &node);
   void plan_mean(const Node &node);
+  void scale_and_shift(const Node &node, const ref_tensor &y, int to, const int *affine);
 
   Chain follow(int value, const ref_tensor &tensor, Follow how, bool is_flat, int channel,
                bool has_bias);

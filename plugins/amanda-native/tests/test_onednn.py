@@ -158,6 +158,15 @@ def test_operands_of_other_shapes(shapes: Sequence[Sequence[int]]) -> None:
     assert_equals_numpy(*traced(function, *shapes))
 
 
+@pytest.mark.parametrize("shape", [(6, 7), (1, 7), (6, 1), (1,), (5, 1, 1)])
+def test_scales_of_other_shapes(shape: Sequence[int]) -> None:
+    def function(x: Any) -> Any:
+        scale, bias = random_array(*shape), random_array(*shape, seed=3)
+        return ops.layer_norm(x, scale, bias), ops.layer_norm(x, None, bias, axis=-2)
+
+    assert_equals_numpy(*traced(function, (5, 6, 7)))
+
+
 def test_shape_arguments_that_depend_on_values() -> None:
     graph = Graph("amanda/std/1")
     x = graph.parameter(amanda.parse_type("float32[a, b]"), "x")
