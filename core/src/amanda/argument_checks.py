@@ -229,6 +229,7 @@ class _Signature:
         self.function, self.who = function, who
         self._skip, self._late = skip, late
         self._hints: dict[str, Any] = {}
+        self._defaults: dict[str, Any] = {}
         self._rest: _Kind | None = None
         code = function.__code__
         count = code.co_argcount
@@ -330,8 +331,13 @@ class _Signature:
         return self._hints[name]
 
     def default(self, name: str) -> Any:
-        found = inspect.signature(self.function).parameters[name].default
-        return _NOTHING if found is inspect.Parameter.empty else found
+        """The default of a parameter; `_NOTHING` if there is none."""
+        if not self._defaults:
+            for parameter in inspect.signature(self.function).parameters.values():
+                is_absent = parameter.default is inspect.Parameter.empty
+                found = _NOTHING if is_absent else parameter.default
+                self._defaults[parameter.name] = found
+        return self._defaults[name]
 
 
 _NOTHING = object()
