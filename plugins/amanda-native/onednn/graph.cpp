@@ -304,8 +304,13 @@ Graph Graph::read(const char *text, size_t length) {
     for (const auto &[key, edge] : edges->items) read_edge(g, edge.text);
   for (const int value : g.results)
     if (value < 0) throw Fault("", "a result has no value");
-  for (const Node &node : g.nodes)
+  for (const Node &node : g.nodes) {
     if (node.own != Own::NONE) check_own(g, node);
+    if (node.reference < 0) continue;
+    const char *fault = ref_check_inputs(node.reference, node.inputs.data(),
+                                         static_cast<int>(node.inputs.size()));
+    if (fault) throw Fault(node.where, fault);
+  }
   return g;
 }
 

@@ -31,10 +31,29 @@ int ref_is_list(int op, int input) {
   return strchr(LETTERS, inputs[input]) != NULL;
 }
 
+const char *ref_check_inputs(int op, const int *inputs, int count) {
+  const char *letters = OPS[op].inputs;
+  const int is_variadic = letters[0] == '*', most = (int)strlen(letters);
+  if (is_variadic ? count < 1 || count > MAX_INPUTS : count > most)
+    return "inputs of this number are not supported";
+  for (int i = 0; i < (is_variadic ? count : most); i++) {
+    const char letter = is_variadic ? 't' : letters[i];
+    const int is_there = i < count && inputs[i] >= 0;
+    if (!is_there && (letter == 't' || letter == 'i')) return "an input is missing";
+  }
+  return NULL;
+}
+
 static const char *read_map(const json_text *t, const op_row *row, attributes *a) {
   for (int i = 1; i < t->value[0].next; i = t->value[i + 1].next) {
     const json *key = &t->value[i];
     int64_t keeps = 0;
+    char name[40] = " ";
+    if (key->length < sizeof name - 3) {
+      memcpy(name + 1, key->text, key->length);
+      memcpy(name + 1 + key->length, " ", 2);
+    }
+    if (!name[1] || !strstr(row->attrs, name)) return "an attribute is unknown";
     if (row->shape == s_argmax && text_is(key, "keepdims")) {
       if (read_integer(key + 1, &keeps)) return "keepdims is no bool";
       a->count_pads = keeps != 0;

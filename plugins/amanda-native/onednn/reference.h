@@ -37,6 +37,8 @@ int ref_is_list(int op, int input);
 /* The attributes in a map of JSON; what is wrong, or NULL. */
 const char *ref_attributes_read(int op, const char *text, size_t length, int results,
                                 ref_attributes *to);
+/* Whether an op may have these inputs, -1 where there is none; what is wrong, or NULL. */
+const char *ref_check_inputs(int op, const int *inputs, int count);
 /* Whether the reference backend takes the op in a graph's JSON. */
 int32_t ref_takes(const char *graph, size_t length, amanda_error *error);
 /* The type and shape of a result, and complete attributes for the kernel. `inputs` are
