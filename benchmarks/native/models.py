@@ -6,12 +6,14 @@ ResNet-50, BERT-base (128 tokens), ViT-B and GPT-2 (64 tokens) with batch size 1
 exported by PyTorch with random weights; F caches the exports. Both contenders run in
 one process on all cores, in turns of a few calls, and the best time of each counts;
 results are compared with PyTorch's first. Exits with 1 if a ratio of `LIMITS` is
-missed. Needs torch, transformers, onnxruntime, oneDNN and a compiler.
+missed. Threads of OpenMP wait without spinning, unless OMP_WAIT_POLICY says otherwise:
+other load on the machine would stop those that spin. Needs torch, transformers, onnxruntime, oneDNN and a compiler.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import warnings
@@ -88,6 +90,7 @@ def main() -> int:
     args = parser.parse_args()
     if unknown := [name for name in args.names if name not in MODELS]:
         parser.error(f"no model {', '.join(unknown)}; available: {', '.join(MODELS)}")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when it is loaded
     if reasons := missing_parts():
         print(f"skipped: {'; '.join(reasons)}")
         return 0
