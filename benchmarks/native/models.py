@@ -7,7 +7,8 @@ exported by PyTorch with random weights; F caches the exports. Both contenders r
 one process on all cores, in turns of a few calls, and the best time of each counts;
 results are compared with PyTorch's first. Exits with 1 if a ratio of `LIMITS` is
 missed. Threads of OpenMP wait without spinning, unless OMP_WAIT_POLICY says otherwise:
-other load on the machine would stop those that spin. Needs torch, transformers, onnxruntime, oneDNN and a compiler.
+other load on the machine would stop those that spin. Needs torch, transformers,
+onnxruntime, oneDNN and a compiler.
 """
 
 from __future__ import annotations
