@@ -4,9 +4,10 @@
 
 A graph of one op, `exp` of four numbers, runs on the reference backend of
 amanda-native, compiled here with `cc -O2`, and on numpy; blocks of calls alternate, so
-that other load on the machine affects both equally. Shown are the median of the ratios, and the best
-times: of the call, of the executable without the core around it, and of the library's
-`run` alone. Exits with 1 if the call takes more than `LIMIT` times as long as numpy's.
+that other load on the machine affects both equally. Shown are the median of the ratios,
+and the best times: of the call, of the executable without the core around it, and of
+the library's `run` alone. Exits with 1 if the call takes more than `LIMIT` times as
+long as numpy's.
 """
 
 from __future__ import annotations

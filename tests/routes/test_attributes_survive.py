@@ -55,6 +55,7 @@ ROUTES = {
     "std-stablehlo": [(STD, "stablehlo")],
     "nd4j-onnx": [(ONNX._replace(namespace="amanda/onnx/13"), ND4J.namespace),
                   (ND4J, "onnx@13")],
+    "nd4j-std": [(ND4J, "std@1"), (STD, ND4J.namespace)],
     "nd4j-tensorflow": [(TF, ND4J.namespace), (ND4J, "tensorflow")],
     "keras-std": [(KERAS, "std@1")],
     "lark-std": [(STD, "example/lark@1")],

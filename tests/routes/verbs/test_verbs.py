@@ -274,6 +274,12 @@ ENDINGS = {
         "amanda edit digits.onnx out.onnx --remove nothing": 2,
         "amanda edit digits.onnx out.unknown": 3,
     },
+    "export": {
+        "amanda export missing.onnx --c out --dim batch=1": 1,
+        "amanda export strings.onnx --c out": 4,
+        "amanda export digits.onnx --c out --dim batch": 2,
+        "amanda export digits.onnx --c out --format nothing": 3,
+    },
     "instrument": {
         "amanda instrument missing.onnx --tool flops": 1,
         "amanda instrument digits.onnx --tool flops --option no=1": 2,

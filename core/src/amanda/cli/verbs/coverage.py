@@ -15,7 +15,7 @@ from amanda.cli.rule_mappings import (
     installed_mappings,
     newest_version,
 )
-from amanda.errors import ConversionError, UsageError
+from amanda.errors import ConversionError, NamespaceError, UsageError
 
 if TYPE_CHECKING:
     from amanda.mapping.routes.coverage import Coverage
@@ -46,12 +46,21 @@ def command(
         raise UsageError("coverage is between two frameworks", expected="FROM and TO")
     if source is not None and target is not None:
         return _answer(_coverage_between(source, target), gaps=gaps)
-    pairs = [(there, _both_directions(there)) for there in installed_mappings()]
+    pairs, skipped = [], {}
+    for there in installed_mappings():
+        try:
+            pairs.append((there, _both_directions(there)))
+        except NamespaceError as error:  # its dictionary needs files of the user
+            skipped[there.entry.name] = error.message
     if folder is not None:
         return _write_pages(pairs, Path(folder))
     found = [one for _, both in pairs for one in both]
-    data = {"coverage": [_data(one) for one in found]}
-    return Answer(data, [str(one) for one in found] or ["no mapping has rules"])
+    data: dict[str, object] = {"coverage": [_data(one) for one in found]}
+    lines = [str(one) for one in found] or ["no mapping has rules"]
+    if skipped:
+        data["skipped"] = skipped
+        lines += [f"{name} is not counted: {why}" for name, why in skipped.items()]
+    return Answer(data, lines)
 
 
 def _both_directions(there: InstalledMapping) -> list[Coverage]:
