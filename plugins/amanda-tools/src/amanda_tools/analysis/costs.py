@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from amanda.graph import Op, OutputPort
 from amanda.types import Dim, TensorType
 from amanda_std.backends import Trait, has_trait
+from amanda_tools.analysis.layouts import expand_layout
 
 __all__ = ["Cost", "UNCOUNTED", "element_count", "primitive_cost"]
 
@@ -72,14 +73,9 @@ def _kernel_size(op: Op, layout: str, result_letter: str) -> Dim:
     """The elements of the kernel that make one element of the result (or the input)."""
     dims = _dims(op.inputs[1])
     given = op.attrs.get("kernel_layout", layout)
-    places = _axes_of_layout(given, len(dims))
+    places = expand_layout(given, len(dims))
     return product(dim for dim, letter in zip(dims, places, strict=True)
                    if letter != result_letter)  # fmt: skip
-
-
-def _axes_of_layout(layout: str, rank: int) -> str:
-    """A layout with one letter for each axis: `OI*` of rank 4 is `OI**`."""
-    return layout.replace("*", "*" * (rank - len(layout) + 1))
 
 
 def _conv(op: Op) -> Cost:

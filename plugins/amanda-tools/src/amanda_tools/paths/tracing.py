@@ -12,6 +12,7 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_std.backends import Trait, has_trait
+from amanda_tools.analysis.layouts import expand_layout
 from amanda_tools.paths.contributions import CHUNK, largest_terms
 
 __all__ = ["PathTracer"]
@@ -263,7 +264,7 @@ class PathTracer:
         if port is None or not self.is_followed(port):
             return
         order = _channels_first(op, self._value(port).ndim)
-        layout = _letters(op.attrs.get("kernel_layout", "OI*"), len(order))
+        layout = expand_layout(op.attrs.get("kernel_layout", "OI*"), len(order))
         first = [layout.index("O"), layout.index("I")]
         rest = [axis for axis in range(len(order)) if axis not in first]
         weight = self._value(kernel).transpose(*first, *rest)
@@ -316,14 +317,9 @@ _RULES: Final[Mapping[str, Callable[[PathTracer, Op], None]]] = {
 }
 
 
-def _letters(layout: Any, rank: int) -> str:
-    """A layout with a letter for each axis: `OI*` of rank 4 is `OI**`."""
-    return str(layout).replace("*", "*" * (rank - len(str(layout)) + 1))
-
-
 def _channels_first(op: Op, rank: int) -> list[int]:
     """The axes of a value in the order batch, channels, space."""
-    layout = _letters(op.attrs.get("layout", "NC*"), rank)
+    layout = expand_layout(op.attrs.get("layout", "NC*"), rank)
     first = [layout.index("N"), layout.index("C")]
     return first + [axis for axis in range(rank) if axis not in first]
 

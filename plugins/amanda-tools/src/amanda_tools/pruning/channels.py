@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import Dim, TensorType
 from amanda_std.backends import Trait, has_trait
+from amanda_tools.analysis.layouts import expand_layout
 from amanda_tools.pruning.axes import follow_axis
 from amanda_tools.pruning.groups import (
     Channels,
@@ -119,9 +120,9 @@ class _Finder:
         if weight is None or rank is None:
             return False
         usual = "IO*" if op.type == "conv_transpose" else "OI*"
-        kernel = _letters(op.attrs.get("kernel_layout", usual), rank)
+        kernel = expand_layout(op.attrs.get("kernel_layout", usual), rank)
         out_axis, in_axis = kernel.index("O"), kernel.index("I")
-        axis = _letters(op.attrs.get("layout", "NC*"), rank).index("C")
+        axis = expand_layout(op.attrs.get("layout", "NC*"), rank).index("C")
         shape = weight.attrs["value"].shape
         x = self._channels(op)
         if int(op.attrs.get("groups", 1)) == 1:
@@ -447,8 +448,3 @@ def _dim_from_end(port: OutputPort | None, place: int) -> Dim | None:
     """The size of an axis, counted from the last one; None if there is none."""
     dims = _dims(port)
     return dims[-place] if dims is not None and place <= len(dims) else None
-
-
-def _letters(layout: Any, rank: int) -> str:
-    """A layout with a letter for each axis: `OI*` of rank 4 is `OI**`."""
-    return str(layout).replace("*", "*" * (rank - len(str(layout)) + 1))

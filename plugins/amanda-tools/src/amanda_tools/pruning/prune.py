@@ -14,6 +14,7 @@ from amanda.instrument import Instrumentation, Report, Site, Tool
 from amanda.tensors import Tensor
 from amanda_std import passes
 from amanda_tools.analysis.flops import graph_costs
+from amanda_tools.analysis.layouts import expand_layout
 from amanda_tools.analysis.selection import chosen_sites, is_float_tensor
 from amanda_tools.pictures import draw_shares
 from amanda_tools.pruning.channels import find_groups
@@ -144,13 +145,13 @@ class Prune(Tool):
         threshold = None
         if self.is_global:
             every = np.concatenate([found.ravel() for found in importance.values()])
-            threshold = _threshold(every, self.ratio)
+            threshold = _drop_limit(every, self.ratio)
         zeros = total = 0
         for op, found in importance.items():
             if self.kind == "n:m":
                 kept = _keep_n_of_m(found, self.n, self.m, _input_axis(sites[op].op))
             elif threshold is None:
-                kept = found > _threshold(found, self.ratio)
+                kept = found > _drop_limit(found, self.ratio)
             else:
                 kept = found > threshold
             array = op.attrs["value"].numpy()
@@ -205,7 +206,7 @@ class Prune(Tool):
             return []
         threshold = None
         if self.is_global:
-            threshold = _threshold(np.concatenate(scores), self.ratio)
+            threshold = _drop_limit(np.concatenate(scores), self.ratio)
         found = []
         for own in scores:
             count = int(own.size * self.ratio)
@@ -247,7 +248,7 @@ def _scores(group: Group, parts: Sequence[Part], importance: Importance) -> Arra
     return total
 
 
-def _threshold(importance: Array, ratio: float) -> float:
+def _drop_limit(importance: Array, ratio: float) -> float:
     """The importance up to which something is dropped."""
     flat = importance.ravel()
     count = int(flat.size * ratio)
@@ -259,7 +260,7 @@ def _input_axis(op: Op) -> int:
     if op.type == "conv":
         layout = str(op.attrs.get("kernel_layout", "OI*"))
         rank = len(op.inputs[1].op.attrs["value"].shape)  # type: ignore[union-attr]
-        return layout.replace("*", "*" * (rank - len(layout) + 1)).index("I")
+        return expand_layout(layout, rank).index("I")
     return -2
 
 

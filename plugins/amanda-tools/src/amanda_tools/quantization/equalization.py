@@ -13,6 +13,7 @@ import numpy as np
 
 from amanda.graph import Graph, Op
 from amanda.tensors import Tensor
+from amanda_tools.analysis.layouts import expand_layout
 from amanda_tools.analysis.selection import is_float_tensor
 
 __all__ = ["equalize"]
@@ -126,7 +127,7 @@ def _weight(op: Op, letter: str) -> tuple[int | None, Op | None]:
     if op.type != "conv":
         return ("IO".index(letter), port.op) if len(shape) == 2 else (None, None)
     layout = str(op.attrs.get("kernel_layout", "OI*"))
-    letters = layout.replace("*", "*" * (len(shape) - len(layout) + 1))
+    letters = expand_layout(layout, len(shape))
     groups = int(op.attrs.get("groups", 1))
     if groups == 1:
         return letters.index(letter), port.op

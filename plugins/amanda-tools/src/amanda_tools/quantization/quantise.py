@@ -15,6 +15,7 @@ from amanda.instrument import Instrumentation, Report, Site, Tool
 from amanda.tensors import Tensor
 from amanda.types import DType
 from amanda_std import Value, ops
+from amanda_tools.analysis.layouts import expand_layout
 from amanda_tools.analysis.selection import is_float_tensor
 from amanda_tools.pictures import Bar, draw_bars
 from amanda_tools.quantization.correction import mean_errors
@@ -305,7 +306,7 @@ def _place(op: Op) -> _Place:
     assert weight is not None
     if op.type == "conv":
         layout = str(op.attrs.get("kernel_layout", "OI*"))
-        axes = layout.replace("*", "*" * (len(weight.shape) - len(layout) + 1))
+        axes = expand_layout(layout, len(weight.shape))
         return _Place(axes.index("O"), axes.index("I"))
     return _Place(len(weight.shape) - 1, len(weight.shape) - 2)
 
