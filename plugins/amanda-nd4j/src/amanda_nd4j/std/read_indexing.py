@@ -18,12 +18,17 @@ from amanda_nd4j.std.arguments import (
     one_of,
 )
 from amanda_std import ops
+from amanda_std.dataflow import (
+    coordinates_of_nonzero,
+    elements_not_in,
+    partition_rows,
+    scatter_into_zeros,
+    stitch_rows,
+)
 from amanda_std.mappings import (
     cast_to,
     expect,
     finite_limits,
-    known_content,
-    known_or_value,
     known_scalar,
     rank_of,
 )
@@ -73,21 +78,10 @@ def read_where(condition: Any, a: Any = None, b: Any = None) -> Any:
     """Elements of two tensors; of one input the coordinates that are not zero."""
     if a is not None:
         return ops.where(ops.astype(condition, dtype="bool"), a, b)
-    if condition.dtype.kind != "bool":
-        condition = ops.not_equal(condition, ops.number_like(condition, value=0))
-    return ops.transpose(ops.nonzero(condition), perm=(1, 0))
+    return coordinates_of_nonzero(condition)
 
 
 # -- scatter ---------------------------------------------------------------------------
-
-
-def read_scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
-    """scatter_nd to `scatter_nd` into zeros."""
-    if updates.dtype.kind == "bool":  # whose sum is their disjunction
-        count = read_scatter_nd(indices, ops.astype(updates, dtype="int32"), shape)
-        return ops.not_equal(count, np.int32(0))
-    zero = ops.full(known_or_value(shape), ops.number_like(updates, value=0))
-    return ops.scatter_nd(zero, indices, updates, reduction="add")
 
 
 def _scatter_at(reduction: str, *, negated: bool = False) -> Callable[..., Any]:
@@ -117,32 +111,14 @@ def _scatter_rows(
 
 def read_dynamic_partition(x: Any, parts: Any, *, numPartitions: Any) -> Any:
     """The slices of x with each number of a part."""
-    flat = ops.reshape(as_integers(parts), [-1])
-    rank = rank_of(parts)
-    shape = ops.slice_(ops.shape_of(x), [rank], [2**31])
-    rows = ops.reshape(x, ops.concat(np.array([-1]), shape)) if rank != 1 else x
-    return tuple(
-        ops.compress(rows, ops.equal(flat, ops.number_like(flat, value=i)), axis=0)
-        for i in range(int(numPartitions))
-    )
+    return partition_rows(x, as_integers(parts), int(numPartitions))
 
 
 def read_dynamic_stitch(*xs: Any, numPartitions: Any = None) -> Any:
     """Data interleaved at indices; the last of equal indices wins."""
     half = len(xs) // 2
     expect(int(numPartitions or half) == half, "as many indices as data")
-    places, data = [as_integers(x) for x in xs[:half]], xs[half:]
-    at = ops.concat(*(ops.reshape(place, [-1]) for place in places), axis=0)
-    first = rank_of(places[0])
-    shape = ops.slice_(ops.shape_of(data[0]), [first], [2**31])
-    rows = ops.concat(
-        *(ops.reshape(each, ops.concat(np.array([-1]), shape)) for each in data), axis=0
-    )
-    size = ops.reshape(ops.max(ops.astype(at, dtype="int64")) + np.int64(1), [1])
-    known = known_scalar(size)
-    whole = ops.concat(size if known is None else np.array([known]), shape)
-    zero = ops.full(known_or_value(whole), ops.number_like(rows, value=0))
-    return ops.scatter_nd(zero, ops.expand_dims(at, [-1]), rows)
+    return stitch_rows([as_integers(x) for x in xs[:half]], xs[half:])
 
 
 def _segments(reduction: str) -> Callable[..., Any]:
@@ -218,16 +194,7 @@ def read_unique_with_counts(x: Any) -> Any:
 
 def read_list_difference(x: Any, y: Any) -> Any:
     """The elements of x that are not in y, and their indices."""
-    expect(rank_of(x) == 1, "a vector is expected")
-    first, second = known_content(x), known_content(y)
-    if first is not None and second is not None:
-        places = [i for i, item in enumerate(first) if item not in second]
-        rest = np.array([first[i] for i in places], x.dtype.numpy)
-        return rest, np.array(places, "int64")
-    same = ops.equal(ops.expand_dims(x, [1]), ops.expand_dims(y, [0]))
-    keep = ops.logical_not(ops.any(same, [1]))
-    at = ops.reshape(ops.nonzero(keep), [-1])
-    return ops.gather(x, at), cast_to(at, "int64")
+    return elements_not_in(x, y, "int64")
 
 
 def read_invert_permutation(x: Any) -> Any:
@@ -285,7 +252,7 @@ READ: dict[str, Any] = {
     "onehot": read_one_hot,
     "Where": read_where,
     "where_np": read_where,
-    "scatter_nd": read_scatter_nd,
+    "scatter_nd": scatter_into_zeros,
     "scatter_nd_add": _scatter_at("add"),
     "scatter_nd_sub": _scatter_at("add", negated=True),
     "scatter_nd_update": _scatter_at("none"),

@@ -10,7 +10,8 @@ import numpy as np
 
 from amanda_nd4j.std.arguments import expect_no_other, flag_of, integer_of
 from amanda_std import ops
-from amanda_std.mappings import cast_to, expect, rank_of
+from amanda_std.dataflow import diagonal_of_tensor, tensor_of_diagonal
+from amanda_std.mappings import cast_to, expect
 
 __all__ = ["READ"]
 
@@ -121,21 +122,6 @@ def read_set_diagonal(x: Any, diagonal: Any) -> Any:
     return ops.where(np.eye(int(rows), int(columns), dtype=bool), spread, x)
 
 
-def read_diag(x: Any) -> Any:
-    """A tensor of twice the rank, with x on its diagonal."""
-    flat = ops.diagonal_matrix(ops.reshape(x, [-1]))
-    return ops.reshape(flat, ops.concat(ops.shape_of(x), ops.shape_of(x)))
-
-
-def read_diag_part(x: Any) -> Any:
-    """diag_part to `diagonal` of the tensor as a matrix."""
-    half = rank_of(x) // 2
-    shape = ops.slice_(ops.shape_of(x), [0], [half])
-    size = ops.prod(shape)
-    square = ops.reshape(x, ops.stack(size, size))
-    return ops.reshape(ops.diagonal(square), shape)
-
-
 def read_cross(a: Any, b: Any) -> Any:
     """cross to products of rotated vectors."""
     return ops.roll(a, [-1], axes=(-1,)) * ops.roll(b, [1], axes=(-1,)) - ops.roll(
@@ -155,7 +141,7 @@ READ: dict[str, Any] = {
     "solve_ls": read_least_squares,
     "matrix_set_diag": read_set_diagonal,
     "matrix_band_part": read_band_part,
-    "diag": read_diag,
-    "diag_part": read_diag_part,
+    "diag": tensor_of_diagonal,
+    "diag_part": diagonal_of_tensor,
     "cross": read_cross,
 }

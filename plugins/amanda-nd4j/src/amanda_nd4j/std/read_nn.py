@@ -17,6 +17,7 @@ from amanda_nd4j.std.arguments import (
     spatial_layout,
 )
 from amanda_std import ops
+from amanda_std.dataflow import normalize_batch
 from amanda_std.mappings import cast_to, expect, known_content, rank_of
 
 __all__ = ["READ"]
@@ -223,12 +224,8 @@ def read_fused_batch_norm(
             axis=axis, epsilon=epsilon,
         )  # fmt: skip
         return (y, mean, variance, mean, variance, mean)[:outputs]
-    axes = [i for i in range(rank_of(x)) if i != axis]
-    wide = cast_to(x, scale.dtype)
-    m, v = ops.mean(wide, axes), ops.var(wide, axes)
-    y = ops.batch_norm(wide, scale, offset, m, v, axis=axis, epsilon=epsilon)
-    sample = ops.var(wide, axes, correction=1)
-    return (cast_to(y, x.dtype), m, sample, m, v, m)[:outputs]
+    y, m, v, sample = normalize_batch(x, scale, offset, axis=axis, epsilon=epsilon)
+    return (y, m, sample, m, v, m)[:outputs]
 
 
 def read_batch_norm(

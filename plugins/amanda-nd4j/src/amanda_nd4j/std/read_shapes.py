@@ -24,7 +24,12 @@ from amanda_nd4j.std.arguments import (
 )
 from amanda_nd4j.std.read_elementwise import same_types
 from amanda_std import ops
-from amanda_std.dataflow import strided_slice
+from amanda_std.dataflow import (
+    broadcast_of_shapes,
+    pad_symmetric,
+    strided_slice,
+    transpose_by,
+)
 from amanda_std.mappings import (
     cast_to,
     expect,
@@ -105,21 +110,8 @@ def read_transpose(
     try:
         order = known_numbers(perm, "the order of axes")
     except Decline:
-        return _transpose_by(x, perm)
+        return transpose_by(x, perm)
     return ops.transpose(x, perm=tuple(order))
-
-
-def _transpose_by(x: Any, perm: Any) -> Any:
-    """Axes in an order that is computed: a gather of the elements of the result."""
-    rank = rank_of(x)
-    numbers = ops.reshape(ops.astype(perm, dtype="int64"), [rank])
-    order = ops.remainder(numbers, np.int64(rank))
-    shape = ops.shape_of(x)
-    steps = ops.cumulative_prod(shape, 0, exclusive=True, reverse=True)
-    wanted = ops.gather(shape, order)
-    at = ops.unravel_index(ops.arange(0, ops.size(x)), wanted)
-    places = ops.sum(at * ops.expand_dims(ops.gather(steps, order), [1]), [0])
-    return ops.reshape(ops.gather(ops.reshape(x, [-1]), places), wanted)
 
 
 def read_squeeze(x: Any, axes: Any = None, *, _a: Any = None, dtype: Any = None) -> Any:
@@ -346,16 +338,9 @@ def read_mirror_pad(x: Any, paddings: Any, *, mode: Any = 0,
 
 
 def _mirror(x: Any, paddings: Any, *, is_symmetric: bool) -> Any:
-    if not is_symmetric:
-        return ops.pad(x, known_or_value(paddings), mode="reflect")
-    for axis, (low, high) in enumerate(required_content(paddings, "paddings")):
-        parts = [x]
-        if low:
-            parts.insert(0, ops.flip(ops.slice_(x, [0], [low], [axis]), [axis]))
-        if high:
-            parts.append(ops.flip(ops.slice_(x, [-high], [_END], [axis]), [axis]))
-        x = ops.concat(*parts, axis=axis) if len(parts) > 1 else x
-    return x
+    if is_symmetric:
+        return pad_symmetric(x, paddings)
+    return ops.pad(x, known_or_value(paddings), mode="reflect")
 
 
 def read_reverse(x: Any, axes: Any = None, *, dimensions: Any = None) -> Any:
@@ -374,18 +359,6 @@ def read_roll(x: Any, shift: Any = None, axes: Any = None, /, **numbers: Any) ->
     if axes is not None:
         where = tuple(known_numbers(axes, "axes"))
     return ops.roll(x, shifts, axes=where) if where else ops.roll(x, shifts)
-
-
-def read_broadcast_shape(a: Any, b: Any) -> Any:
-    """The shape of the result of broadcasting tensors of these shapes."""
-    rows = [v.type.shape.dims[0] for v in (a, b)]
-    expect(all(isinstance(n, int) for n in rows), "the ranks are not static")
-    size = max(rows)
-    a, b = (
-        ops.pad(v, [[size - n, 0]], ops.number_like(v, value=1)) if n < size else v
-        for v, n in zip((a, b), rows, strict=True)
-    )
-    return ops.where(ops.equal(a, ops.number_like(a, value=1)), b, a)
 
 
 def read_broadcast_to(x: Any, shape: Any, *, dtype: Any = None) -> Any:
@@ -460,7 +433,7 @@ READ: dict[str, Any] = {
     "mirror_pad": read_mirror_pad,
     "reverse": read_reverse,
     "roll": read_roll,
-    "broadcast_dynamic_shape": read_broadcast_shape,
+    "broadcast_dynamic_shape": broadcast_of_shapes,
     "broadcast_to": read_broadcast_to,
     "ones_as": read_ones,
     "zeroslike": read_zeros,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amanda_std import ops
+from amanda_std.dataflow import normalize_batch
 from amanda_std.mappings import cast_to, rank_of
 from amanda_tf.mapping.layouts import layout_of
 
@@ -27,13 +28,7 @@ def read_fused_batch_norm(
             axis=axis, epsilon=epsilon,
         )  # fmt: skip
         return (y, mean, variance, mean, variance, mean)[:outputs]
-    axes = [i for i in range(rank_of(x)) if i != axis]
-    wide = cast_to(x, scale.dtype)
-    m, v = ops.mean(wide, axes), ops.var(wide, axes)
-    y = cast_to(
-        ops.batch_norm(wide, scale, offset, m, v, axis=axis, epsilon=epsilon), x.dtype
-    )
-    sample = ops.var(wide, axes, correction=1)
+    y, m, v, sample = normalize_batch(x, scale, offset, axis=axis, epsilon=epsilon)
     new_mean, new_var = m, sample
     if exponential_avg_factor != 1.0:
         keep = 1.0 - exponential_avg_factor

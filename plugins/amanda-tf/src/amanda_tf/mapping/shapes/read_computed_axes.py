@@ -29,7 +29,6 @@ __all__ = [
     "max_pool_by_window",
     "space_to_batch_by_block",
     "split_along",
-    "transpose_by",
 ]
 
 _ONE = np.int64(1)
@@ -104,18 +103,6 @@ def gather_along(x: Any, indices: Any, axis: Any) -> Any:
     places = ops.where(ops.less(number, along.at), number, behind)
     both = ops.concat(ops.shape_of(x), ops.shape_of(indices), axis=0)
     return ops.reshape(found, ops.gather(both, places))
-
-
-def transpose_by(x: Any, perm: Any) -> Any:
-    """Axes in an order that is computed: a gather of the elements of the result."""
-    rank = rank_of(x)
-    order = ops.remainder(ops.astype(perm, dtype="int64"), np.int64(rank))
-    shape = ops.shape_of(x)
-    steps = ops.cumulative_prod(shape, 0, exclusive=True, reverse=True)
-    wanted = ops.gather(shape, order)
-    at = ops.unravel_index(ops.arange(0, ops.size(x)), wanted)
-    places = ops.sum(at * ops.expand_dims(ops.gather(steps, order), [1]), [0])
-    return ops.reshape(ops.gather(ops.reshape(x, [-1]), places), wanted)
 
 
 def _blocks(x: Any, block: Any) -> tuple[int, int, Any]:

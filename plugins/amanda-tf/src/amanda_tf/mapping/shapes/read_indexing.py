@@ -8,12 +8,18 @@ import numpy as np
 
 from amanda.tensors import Tensor
 from amanda_std import ops
-from amanda_std.dataflow import strided_slice
+from amanda_std.dataflow import (
+    coordinates_of_nonzero,
+    elements_not_in,
+    partition_rows,
+    scatter_into_zeros,
+    stitch_rows,
+    strided_slice,
+)
 from amanda_std.mappings import (
     Value,
     cast_to,
     expect,
-    known_content,
     known_or_value,
     known_scalar,
     rank_of,
@@ -65,18 +71,7 @@ def read_one_hot(indices: Any, depth: Any, on: Any, off: Any, *, axis: int = -1)
 
 def read_where(x: Any, *_: Any) -> Any:
     """The coordinates of the elements that are not zero, a row for each."""
-    if x.dtype.kind != "bool":
-        x = ops.not_equal(x, ops.number_like(x, value=0))
-    return ops.transpose(ops.nonzero(x), perm=(1, 0))
-
-
-def read_scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
-    """ScatterNd to `scatter_nd` into zeros."""
-    if updates.dtype.kind == "bool":  # whose sum is their disjunction
-        count = read_scatter_nd(indices, ops.astype(updates, dtype="int32"), shape)
-        return ops.not_equal(count, np.int32(0))
-    zero = ops.full(known_or_value(shape), ops.number_like(updates, value=0))
-    return ops.scatter_nd(zero, indices, updates, reduction="add")
+    return coordinates_of_nonzero(x)
 
 
 def _tensor_scatter(reduction: str) -> Any:
@@ -93,31 +88,13 @@ def read_tensor_scatter_subtract(x: Any, indices: Any, updates: Any) -> Any:
 
 def read_dynamic_partition(x: Any, parts: Any, *, num_partitions: int) -> Any:
     """The slices of x with each number of a part."""
-    flat = ops.reshape(parts, [-1])
-    rank = rank_of(parts)
-    shape = ops.slice_(ops.shape_of(x), [rank], [2**31])
-    rows = ops.reshape(x, ops.concat(np.array([-1]), shape)) if rank != 1 else x
-    return tuple(
-        ops.compress(rows, ops.equal(flat, ops.number_like(flat, value=i)), axis=0)
-        for i in range(num_partitions)
-    )
+    return partition_rows(x, parts, num_partitions)
 
 
 def read_dynamic_stitch(*xs: Any) -> Any:
     """Data interleaved at indices; the last of equal indices wins."""
     half = len(xs) // 2
-    places, data = xs[:half], xs[half:]
-    at = ops.concat(*(ops.reshape(place, [-1]) for place in places), axis=0)
-    first = rank_of(places[0])
-    shape = ops.slice_(ops.shape_of(data[0]), [first], [2**31])
-    rows = ops.concat(
-        *(ops.reshape(each, ops.concat(np.array([-1]), shape)) for each in data), axis=0
-    )
-    size = ops.reshape(ops.max(ops.astype(at, dtype="int64")) + np.int64(1), [1])
-    known = [known_scalar(size)]
-    whole = ops.concat(np.array(known) if known[0] is not None else size, shape)
-    zero = ops.full(known_or_value(whole), ops.number_like(rows, value=0))
-    return ops.scatter_nd(zero, ops.expand_dims(at, [-1]), rows)
+    return stitch_rows(xs[:half], xs[half:])
 
 
 def read_unique(x: Any, *, out_idx: Any = None) -> Any:
@@ -185,16 +162,7 @@ def read_unravel_index(indices: Any, dims: Any) -> Any:
 
 def read_list_diff(x: Any, y: Any, *, out_idx: Any = None) -> Any:
     """The elements of x that are not in y, and their indices."""
-    expect(rank_of(x) == 1, "a vector is expected")
-    first, second = known_content(x), known_content(y)
-    if first is not None and second is not None:
-        places = [i for i, item in enumerate(first) if item not in second]
-        rest = np.array([first[i] for i in places], x.dtype.numpy)
-        return rest, np.array(places, str(out_idx or "int32"))
-    same = ops.equal(ops.expand_dims(x, [1]), ops.expand_dims(y, [0]))
-    keep = ops.logical_not(ops.any(same, [1]))
-    at = ops.reshape(ops.nonzero(keep), [-1])
-    return ops.gather(x, at), cast_to(at, out_idx or "int32")
+    return elements_not_in(x, y, out_idx or "int32")
 
 
 def read_sparse_dense_add(indices: Any, values: Any, shape: Any, dense: Any) -> Any:
@@ -239,7 +207,7 @@ READ: dict[str, Any] = {
     "GatherV2": read_gather_v2,
     "OneHot": read_one_hot,
     "Where": read_where,
-    "ScatterNd": read_scatter_nd,
+    "ScatterNd": scatter_into_zeros,
     "TensorScatterUpdate": _tensor_scatter("none"),
     "TensorScatterAdd": _tensor_scatter("add"),
     "TensorScatterMax": _tensor_scatter("max"),

@@ -9,7 +9,14 @@ import numpy as np
 
 from amanda.tensors import Tensor
 from amanda_std import ops
-from amanda_std.dataflow import strided_slice
+from amanda_std.dataflow import (
+    broadcast_of_shapes,
+    diagonal_of_tensor,
+    pad_symmetric,
+    strided_slice,
+    tensor_of_diagonal,
+    transpose_by,
+)
 from amanda_std.mappings import (
     cast_to,
     expect,
@@ -25,7 +32,6 @@ from amanda_tf.mapping.shapes.read_computed_axes import (
     content_or_none,
     integer_or_none,
     split_along,
-    transpose_by,
 )
 
 __all__ = ["READ", "read_mirror_pad"]
@@ -235,19 +241,7 @@ def read_mirror_pad(x: Any, paddings: Any, *, mode: str) -> Any:
     """MirrorPad to `pad`."""
     if mode == "REFLECT":
         return ops.pad(x, known_or_value(paddings), mode="reflect")
-    for axis, (low, high) in enumerate(required_content(paddings, "paddings")):
-        x = _pad_symmetric(x, axis, low, high)
-    return x
-
-
-def _pad_symmetric(x: Any, axis: int, low: int, high: int) -> Any:
-    """Copies of both ends of an axis, reversed, the outermost elements included."""
-    parts = [x]
-    if low:
-        parts.insert(0, ops.flip(ops.slice_(x, [0], [low], [axis]), [axis]))
-    if high:
-        parts.append(ops.flip(ops.slice_(x, [-high], [_END], [axis]), [axis]))
-    return ops.concat(*parts, axis=axis) if len(parts) > 1 else x
+    return pad_symmetric(x, paddings)
 
 
 def read_reverse_v1(x: Any, dims: Any) -> Any:
@@ -268,39 +262,6 @@ def read_roll(x: Any, shift: Any, axis: Any) -> Any:
     axes = axes_of(axis)
     expect(isinstance(axes, list), "axis is not constant")
     return ops.roll(x, ops.reshape(shift, [-1]), axes=tuple(axes))
-
-
-def _length_of(value: Any) -> int:
-    size: Any = value.type.shape.dims[0] if rank_of(value) == 1 else None
-    expect(isinstance(size, int), "the number of axes is not static")
-    return int(size)
-
-
-def read_broadcast_args(a: Any, b: Any) -> Any:
-    """The shape of the result of broadcasting tensors of these shapes."""
-    rows = [_length_of(v) for v in (a, b)]
-    size = max(rows)
-    a, b = (
-        ops.pad(v, [[size - n, 0]], ops.number_like(v, value=1)) if n < size else v
-        for v, n in zip((a, b), rows, strict=True)
-    )
-    one = ops.number_like(a, value=1)
-    return ops.where(ops.equal(a, one), b, a)
-
-
-def read_diag(x: Any) -> Any:
-    """A tensor of twice the rank, with x on its diagonal."""
-    flat = ops.diagonal_matrix(ops.reshape(x, [-1]))
-    return ops.reshape(flat, ops.concat(ops.shape_of(x), ops.shape_of(x)))
-
-
-def read_diag_part(x: Any) -> Any:
-    """DiagPart to `diagonal` of the tensor as a matrix."""
-    half = rank_of(x) // 2
-    shape = ops.slice_(ops.shape_of(x), [0], [half])
-    size = ops.prod(shape)
-    square = ops.reshape(x, ops.stack(size, size))
-    return ops.reshape(ops.diagonal(square), shape)
 
 
 READ: dict[str, Any] = {
@@ -335,7 +296,7 @@ READ: dict[str, Any] = {
     "Reverse": read_reverse_v1,
     "ReverseV2": read_reverse,
     "Roll": read_roll,
-    "BroadcastArgs": read_broadcast_args,
-    "Diag": read_diag,
-    "DiagPart": read_diag_part,
+    "BroadcastArgs": broadcast_of_shapes,
+    "Diag": tensor_of_diagonal,
+    "DiagPart": diagonal_of_tensor,
 }
