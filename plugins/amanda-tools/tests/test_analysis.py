@@ -14,6 +14,7 @@ import amanda
 from amanda.errors import UsageError
 from amanda.testing import ToolSuite
 from amanda_std import ops
+from amanda_tools.analysis.chains import chains
 from amanda_tools.analysis.features import Dump, Features
 from amanda_tools.analysis.flops import Flops
 from amanda_tools.analysis.memory import Memory
@@ -214,6 +215,79 @@ def test_an_inherited_nan_is_not_made() -> None:
     instrumented.run([np.array([1, np.nan, 2], "float32")], "numpy")
     found = instrumented.report.conclusions["first non-finite"]
     assert found == "an input or weight read by add"
+
+
+def _attention(x: Any, y: Any, z: Any) -> Any:
+    """Chains that meet: products, a residual, a softmax and a slice."""
+    scores = ops.matmul(x, ops.transpose(y))
+    mixed = ops.matmul(ops.softmax(scores, axes=(-1,)), y)
+    whole = ops.add(ops.layer_norm(ops.add(mixed, x), ones, zeros), z)
+    return ops.slice(whole, (0, 0), (1, 4)), ops.log(ops.add(ops.square(whole), 1.0))
+
+
+ones, zeros = np.ones(4, "float32"), np.zeros(4, "float32")
+_LARGE = {"x": 3e38, "y": 3e38, "z": np.inf}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("planted", ["none", "x", "y", "z"])
+def test_counts_equal_those_of_each_value(planted: str, backend: str) -> None:
+    """Where a run checks the last value of a chain, and where it checks every one."""
+    graph = amanda.function(_attention).graph(*["float32[4,4]"] * 3)
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.normal(size=(4, 4)).astype("float32") for name in _LARGE}
+    if planted in feeds:
+        feeds[planted][2, 1] = _LARGE[planted]
+    found = {}
+    for ranges in (True, False):
+        instrumented = amanda.apply(graph, Trace(ranges=ranges))
+        compiled = instrumented.compile(backend)
+        for _ in range(2):
+            compiled(feeds)
+        rows = instrumented.report.select("non-finite", tool="trace")
+        found[ranges] = {row.op: bool(row.value) for row in rows}
+    few = {op: found[True][op] for op in found[False]}
+    assert found[False] == few
+    assert any(few.values()) == (planted != "none")
+    assert len(few) >= 8
+
+
+def test_chains_have_few_checks() -> None:
+    """What is checked in each run: where values stop spreading, and no more."""
+    graph = amanda.function(_attention).graph(*["float32[4,4]"] * 3)
+    observed = [op for op in graph if op.type not in ("softmax", "slice", "constant")]
+    by_last = {
+        last.type: [op.type for op in others]
+        for last, others in chains(observed, graph).items()
+    }
+    assert by_last == {
+        "matmul": ["transpose"],
+        "log": [],
+        "add": ["matmul", "add", "layer_norm", "add", "square"],
+    }
+
+
+def test_values_that_are_not_finite_in_one_iteration() -> None:
+    """A sum overflows in the body of a loop, in the third of four rounds."""
+
+    def body(_: Any, go: Any, now: Any) -> Any:
+        return go, ops.negative(ops.add(ops.multiply(now, 1e13), 1.0))
+
+    @amanda.function
+    def network(x: Any) -> Any:
+        return ops.loop(4, True, body, x)
+
+    for ranges in (True, False):
+        instrumented = amanda.apply(network.graph("float32[2]"), Trace(ranges=ranges))
+        instrumented.run([np.array([1, 2], "float32")], "numpy")
+        rows = instrumented.report.select("non-finite", tool="trace")
+        found = {row.op: int(row.value) for row in rows}
+        assert found["multiply"] == (4 if ranges else 2)
+        assert instrumented.report.conclusions["first non-finite"] == "multiply"
+        instrumented.report.reset()
+        instrumented.run([np.array([1, np.nan], "float32")], "numpy")
+        first = instrumented.report.conclusions["first non-finite"]
+        assert first.startswith("an input or weight")
 
 
 # -- features and files ----------------------------------------------------------------

@@ -95,13 +95,7 @@ def command(
     from amanda.formatkit import collect_missing_files
     from amanda.host import default_host
 
-    goal = target or namespace
-    if goal is None or (target and namespace):
-        raise UsageError(
-            "what the file is checked for is not clear",
-            expected="one of --for BACKEND, --for NAMESPACE, --to NAMESPACE",
-            got="both --for and --to" if goal else "neither --for nor --to",
-        )
+    goal = _expect_one_goal(target, namespace)
     on_backend = is_backend(goal, default_host(), bool(target))
     if fallback and not on_backend:
         raise UsageError(
@@ -116,24 +110,35 @@ def command(
         plan, _ = plan_with_passes(graph, goal, passes, no_passes, on_backend)
         found = _check(graph, plan, goal if on_backend else None, fallback)
     found.missing_files = list(missing)
-    sections = readiness_sections(found)
-    data = {
-        "file": file,
-        "format": form,
-        "for": goal,
-        "is_backend": on_backend,
-        "is_clear": found.is_clear,
-        "route": route_data(plan.steps),
-        "steps": [report_data(report) for report in found.reports],
-        "refused": list(map(str, found.refusals)),
-        **{section.key: list(section.rows) for section in sections},
-    }
     name = f"the backend {goal}" if on_backend else goal
     verdict = f"{file} can{'' if found.is_clear else 'not'} go to {name}"
     if page is not None:
         _write_page(page, f"amanda check {file}", verdict, found)
+    data = {"file": file, "format": form, "for": goal, "is_backend": on_backend}
     text = _report_lines(name, verdict, found, full=full)
-    return Answer(data, text, exit_code=_exit_code(found))
+    return Answer(data | _report_data(found), text, exit_code=_exit_code(found))
+
+
+def _expect_one_goal(target: str | None, namespace: str | None) -> str:
+    """The value of --for or of --to, whichever is given."""
+    goal = target or namespace
+    if goal is None or (target and namespace):
+        raise UsageError(
+            "what the file is checked for is not clear",
+            expected="one of --for BACKEND, --for NAMESPACE, --to NAMESPACE",
+            got="both --for and --to" if goal else "neither --for nor --to",
+        )
+    return goal
+
+
+def _report_data(found: Readiness) -> dict[str, object]:
+    return {
+        "is_clear": found.is_clear,
+        "route": route_data(found.plan.steps),
+        "steps": [report_data(report) for report in found.reports],
+        "refused": list(map(str, found.refusals)),
+        **{each.key: list(each.rows) for each in readiness_sections(found)},
+    }
 
 
 def _exit_code(found: Readiness) -> int:

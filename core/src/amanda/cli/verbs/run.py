@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -135,18 +135,10 @@ def command(
     timer.repeat(lambda: compiled(feeds), repeat, f"running {file}")
     if save is not None:
         save_results(save, results)
-    shown = {str(name): summarize_value(value) for name, value in results.items()}
-    data: dict[str, object] = {
-        "file": file,
-        "format": form,
-        "backend": backend,
-        "results": {n: {"type": t, "values": v} for n, (t, v) in shown.items()},
-        "saved": save,
-        "placement": placement_data(compiled),
-    }
-    rows = [(name, *texts) for name, texts in shown.items()]
-    text: list[str | Table] = [Table(("result", "type", "values"), rows)]
-    text += placement_lines(compiled)
+    shown, table = _report_results(results)
+    data: dict[str, object] = {"file": file, "format": form, "backend": backend}
+    data |= {"results": shown, "saved": save, "placement": placement_data(compiled)}
+    text: list[str | Table] = [table, *placement_lines(compiled)]
     if repeat:
         data["seconds"] = timer.seconds
         text += ["", timer.line()]
@@ -155,6 +147,14 @@ def command(
             found = compiled.profile(feeds)
         text += _report_profile(found, data, trace)
     return Answer(data, text)
+
+
+def _report_results(results: Mapping[str, Any]) -> tuple[dict[str, object], Table]:
+    """The type and some values of each result, as data and as a table."""
+    shown = {str(name): summarize_value(value) for name, value in results.items()}
+    data = {n: {"type": t, "values": v} for n, (t, v) in shown.items()}
+    rows = [(name, *texts) for name, texts in shown.items()]
+    return data, Table(("result", "type", "values"), rows)
 
 
 def _part_of_targets(graph: Graph, targets: tuple[str, ...]) -> Graph:

@@ -514,7 +514,7 @@ class Operation:
                     if wanted is None:
                         assert self.body_rule is not None
                         wanted = self.body_rule(self._inference_args(args, into), attrs)
-                    body = trace(body, wanted[p.name], key)
+                    body = trace(body, wanted[p.name], key, around=into)
                 found[key] = body
         return found, named
 

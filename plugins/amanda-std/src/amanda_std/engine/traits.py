@@ -48,6 +48,11 @@ class Trait(Enum):
     """Converts each element to the dtype in its attribute `dtype`."""
     KEEPS_NON_NEGATIVE = auto()
     """The result is non-negative wherever all tensor arguments are."""
+    KEEPS_FINITE = auto()
+    """The result is finite wherever all floating-point arguments are."""
+    SPREADS_NON_FINITE = auto()
+    """A NaN or an infinity in any floating-point argument makes an element of the
+    result NaN or infinite, if the result has elements."""
     STABLE_LOGARITHM = auto()
     """The pass `stable` has a rule for the logarithm of its result."""
     SHAPE_QUERY = auto()

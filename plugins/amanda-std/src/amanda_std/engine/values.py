@@ -390,15 +390,18 @@ def trace(
     name: str | None = None,
     *,
     names: Sequence[str | None] = (),
+    around: Tracing | None = None,
 ) -> Graph:
-    """Trace a Python function over ops to a graph, which may become a body."""
+    """Trace a Python function over ops to a graph, which may become a body.
+
+    It may read values of the graph that is being traced, or of `around`."""
     if len(names) > len(types):
         raise UsageError(
             "more names than parameters",
             expected=f"at most {len(types)}",
             got=len(names),
         )
-    state = _current.get()
+    state = around or _current.get()
     outer = state.graph if state is not None else None
     graph = Graph("amanda/std/1" if outer is None else None, name, outer=outer)
     with tracing(graph, None, state.provenance if state else None) as into:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from amanda.graph import Op, OutputPort, Parameter
+from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.instrument import Instrumentation, Report, Site, Tool
 from amanda_std import ops
 from amanda_std.backends import Trait, has_trait
+from amanda_tools.analysis.chains import chains
 from amanda_tools.analysis.selection import chosen_sites, is_float_tensor
 from amanda_tools.pictures import Interval, draw_intervals
 
@@ -20,22 +21,17 @@ __all__ = ["Trace"]
 _KEY: Final = "non-finite"
 _ARGUMENTS: Final = "non-finite arguments"
 """In inputs of the model and weights that an op depends on directly."""
-_KEEPS_FINITE: Final = frozenset(
-    {"relu", "max_pool", "maximum", "minimum", "clip", "sigmoid", "tanh", "abs",
-     "negative", "sign", "floor", "ceil", "round", "min", "max", "where", "erf",
-     "softmax", "sin", "cos", "atan", "hard_sigmoid", "relu6", "leaky_relu"}
-)  # fmt: skip
-"""Ops whose results are finite where their arguments are."""
 
 
 class Trace(Tool):
     """The range of each value, and where NaNs and infinities come from.
 
     `ranges=False` only tells in how many runs an op had values that are not finite,
-    for ops that can make one from finite arguments: a reduction each, which costs
-    little. `types`, `names` and
-    `scope` choose ops. The conclusion names the first op, in the order of execution,
-    that made a NaN or an infinity of finite arguments.
+    for ops that can make one from finite arguments. Most ops hand on a NaN or an
+    infinity to those that read them: a run checks the last of a chain, and the others
+    only if that one is not finite. `types`, `names` and `scope` choose ops. The
+    conclusion names the first op, in the order of execution, that made a NaN or an
+    infinity of finite arguments.
     """
 
     name = "trace"
@@ -64,28 +60,34 @@ class Trace(Tool):
             and (self.ranges or _makes_non_finite(site))
         }
         labels = {op: site.label for op, site in chosen.items()}
-        self._sources = {}
         origins = {op: _origins(op, labels) for op in chosen}
+        self._sources = {
+            labels[op]: [labels[each] for each in origins[op].ops]
+            for op in _in_order_of_execution(instrumentation.graph)
+            if op in chosen
+        }
         for op, site in chosen.items():
             found = origins[op]
-            self._sources[site.label] = [labels[each] for each in found.ops]
             broken = sum(map(_non_finite_in_weight, found.weights))
             if broken:
                 site.record(_ARGUMENTS, broken)
-            ports = [port for port in op.outputs if is_float_tensor(port)]
-            with site.insertion_point():
-                self._observe(site, [site.outputs[port.index] for port in ports])
-                if found.inputs and site.graph is instrumentation.graph:
+            if found.inputs:
+                with site.insertion_point():
                     values = map(instrumentation.value_of, found.inputs)
                     site.observe(
                         _ARGUMENTS, _total(map(_has_non_finite, values)), "sum"
                     )
-
-    def _observe(self, site: Site, values: Sequence[Any]) -> None:
-        count_in = _count_non_finite if self.ranges else _has_non_finite
-        total = _total(map(count_in, values))
-        site.observe(_KEY, total, "sum")
         if self.ranges:
+            for site in chosen.values():
+                self._observe_range(site)
+        else:
+            for last, others in chains(chosen, instrumentation.graph).items():
+                _observe_chain(chosen[last], [chosen[op] for op in others])
+
+    def _observe_range(self, site: Site) -> None:
+        with site.insertion_point():
+            values = _floats(site)
+            site.observe(_KEY, _total(map(_count_non_finite, values)), "sum")
             site.observe("min", ops.min(values[0]), "min")
             site.observe("max", ops.max(values[0]), "max")
 
@@ -115,6 +117,28 @@ class Trace(Tool):
         return {"first non-finite": "none"}
 
 
+def _observe_chain(last: Site, others: Sequence[Site]) -> None:
+    """Observe whether values are finite: of the other ops only if the last are not."""
+    with last.insertion_point():
+        flag = _total(map(_has_non_finite, _floats(last)))
+        last.observe(_KEY, flag, "sum")
+        if not others:
+            return
+        flags = ops.if_(
+            ops.greater(flag, 0),
+            lambda: tuple(_has_non_finite(_floats(site)[0]) for site in others),
+            lambda: (np.int32(0),) * len(others),
+        )
+        for site, each in zip(others, flags, strict=True):
+            site.observe(_KEY, each, "sum")
+
+
+def _floats(site: Site) -> list[Any]:
+    """The outputs of an op that are tensors of floats."""
+    pairs = zip(site.op.outputs, site.outputs, strict=True)
+    return [value for port, value in pairs if is_float_tensor(port)]
+
+
 class _Origins(NamedTuple):
     """Where the arguments of an op come from."""
 
@@ -123,6 +147,14 @@ class _Origins(NamedTuple):
     inputs: list[OutputPort]
     """Inputs of the model."""
     weights: list[Op]
+
+
+def _in_order_of_execution(graph: Graph) -> Iterator[Op]:
+    """The ops of a graph, those of bodies before the op that runs them."""
+    for op in graph:
+        for part in (*op.bodies.values(), *([op] if isinstance(op, Graph) else ())):
+            yield from _in_order_of_execution(part)
+        yield op
 
 
 def _origins(op: Op, observed: Mapping[Op, str]) -> _Origins:
@@ -135,7 +167,11 @@ def _origins(op: Op, observed: Mapping[Op, str]) -> _Origins:
         if port is None:
             continue
         if isinstance(port, Parameter):
-            if is_float_tensor(port) and port not in found.inputs:
+            holder = port.op.holder if isinstance(port.op, Graph) else None
+            if holder is not None and holder not in seen:
+                seen.add(holder)
+                waiting += holder.inputs
+            elif holder is None and is_float_tensor(port) and port not in found.inputs:
                 found.inputs.append(port)
         elif port.op not in seen:
             seen.add(port.op)
@@ -174,5 +210,7 @@ def _has_non_finite(x: Any) -> Any:
 
 def _makes_non_finite(site: Site) -> bool:
     """Whether an op can make a NaN or an infinity of finite arguments."""
-    op = site.op
-    return op.type not in _KEEPS_FINITE and not has_trait(op, Trait.MOVES_ELEMENTS)
+    return not (
+        has_trait(site.op, Trait.KEEPS_FINITE)
+        or has_trait(site.op, Trait.MOVES_ELEMENTS)
+    )

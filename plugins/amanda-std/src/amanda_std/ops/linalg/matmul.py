@@ -23,7 +23,7 @@ def matmul(a: Number, b: Number) -> Number:
     return accumulate_wide(np_.matmul, np_, a, b)
 
 
-matmul.trait(Trait.LINEAR_LAYER, Trait.MATRIX_PRODUCT)
+matmul.trait(Trait.LINEAR_LAYER, Trait.MATRIX_PRODUCT, Trait.SPREADS_NON_FINITE)
 
 
 @matmul.gradient

@@ -36,7 +36,7 @@ def add(a: Number, b: Number) -> Number:
     return xp(a, b).add(a, b)
 
 
-add.trait(Trait.KEEPS_NON_NEGATIVE, Trait.PARTWISE)
+add.trait(Trait.KEEPS_NON_NEGATIVE, Trait.PARTWISE, Trait.SPREADS_NON_FINITE)
 add.broadcast_gradient(lambda g: (g, g))
 add.samples(binary(lambda a, b: a + b, _LEFT, _RIGHT))
 
@@ -47,7 +47,7 @@ def subtract(a: Number, b: Number) -> Number:
     return xp(a, b).subtract(a, b)
 
 
-subtract.trait(Trait.PARTWISE)
+subtract.trait(Trait.PARTWISE, Trait.SPREADS_NON_FINITE)
 subtract.broadcast_gradient(lambda g: (g, -g))
 subtract.samples(binary(lambda a, b: a - b, _LEFT, _RIGHT))
 
@@ -58,7 +58,7 @@ def multiply(a: Number, b: Number) -> Number:
     return xp(a, b).multiply(a, b)
 
 
-multiply.trait(Trait.KEEPS_NON_NEGATIVE, Trait.SCALING)
+multiply.trait(Trait.KEEPS_NON_NEGATIVE, Trait.SCALING, Trait.SPREADS_NON_FINITE)
 multiply.broadcast_gradient(lambda g, a, b: (g * b, g * a))
 multiply.samples(binary(lambda a, b: a * b, _LEFT, _RIGHT))
 
@@ -192,7 +192,7 @@ def maximum(a: Real, b: Real) -> Real:
     return xp(a, b).maximum(a, b)
 
 
-maximum.trait(Trait.KEEPS_NON_NEGATIVE)
+maximum.trait(Trait.KEEPS_NON_NEGATIVE, Trait.KEEPS_FINITE)
 
 
 @primitive(shape=shapes.elementwise, content=_minimum_content, commutative=True)
@@ -201,7 +201,7 @@ def minimum(a: Real, b: Real) -> Real:
     return xp(a, b).minimum(a, b)
 
 
-minimum.trait(Trait.KEEPS_NON_NEGATIVE)
+minimum.trait(Trait.KEEPS_NON_NEGATIVE, Trait.KEEPS_FINITE)
 
 
 def _split_gradient(g: Any, first: Any, second: Any) -> Any:
@@ -225,6 +225,9 @@ def abs(x: Real) -> Real:
     return xp(x).abs(x)
 
 
+abs.trait(Trait.KEEPS_FINITE, Trait.SPREADS_NON_FINITE)
+
+
 @abs.gradient
 def _(g: Any, x: Any) -> Any:
     return [g * sign(x)]
@@ -239,7 +242,7 @@ def negative(x: Signed) -> Signed:
     return xp(x).negative(x)
 
 
-negative.trait(Trait.PARTWISE)
+negative.trait(Trait.PARTWISE, Trait.KEEPS_FINITE, Trait.SPREADS_NON_FINITE)
 negative.gradient(lambda g: [-g])
 negative.samples(
     unary(lambda x: -x, (1.5, -2.0), dtypes=("float32", "float64", "int64"))
@@ -250,6 +253,9 @@ negative.samples(
 def sign(x: Real) -> Real:
     """Sign: -1, 0 or 1"""
     return xp(x).sign(x)
+
+
+sign.trait(Trait.KEEPS_FINITE)
 
 
 sign.gradient(lambda g: [g * 0.0])
@@ -274,6 +280,9 @@ def clip(x: Real, low: Real | None = None, high: Real | None = None) -> Real:
     if low is not None:
         x = np_.maximum(low, x)  # of equal ones the second: a zero keeps its sign
     return x if high is None else np_.minimum(high, x)
+
+
+clip.trait(Trait.KEEPS_FINITE)
 
 
 @clip.gradient
@@ -314,7 +323,7 @@ def where(condition: Logical, a: Array, b: Array) -> Array:
     return xp(condition, a, b).where(condition, a, b)
 
 
-where.trait(Trait.PARTWISE)
+where.trait(Trait.PARTWISE, Trait.KEEPS_FINITE)
 
 
 @where.gradient
@@ -342,7 +351,7 @@ def identity(x: Array) -> Array:
     return x
 
 
-identity.trait(Trait.MOVES_ELEMENTS)
+identity.trait(Trait.MOVES_ELEMENTS, Trait.SPREADS_NON_FINITE)
 identity.gradient(lambda g: [g])
 identity.samples(unary(lambda x: x, (1.5, -2.0), dtypes=("float32", "float64", "int8")))
 

@@ -78,9 +78,11 @@ sqrt: UnaryOperation = _function(
 sin: UnaryOperation = _function(
     "sin", "Sine", math.sin, _ANY, lambda g, x: [g * cos(x)],
 )  # fmt: skip
+sin.trait(Trait.KEEPS_FINITE)
 cos: UnaryOperation = _function(
     "cos", "Cosine", math.cos, _ANY, lambda g, x: [-(g * sin(x))],
 )  # fmt: skip
+cos.trait(Trait.KEEPS_FINITE)
 tan: UnaryOperation = _function(
     "tan", "Tangent", math.tan, _INSIDE, lambda g, y: [g * (y * y + 1.0)],
 )  # fmt: skip
@@ -96,6 +98,7 @@ atan: UnaryOperation = _function(
     "atan", "Inverse tangent (arctangent)", math.atan, _ANY,
     lambda g, x: [g / (x * x + 1.0)],
 )  # fmt: skip
+atan.trait(Trait.KEEPS_FINITE)
 sinh: UnaryOperation = _function(
     "sinh", "Hyperbolic sine", math.sinh, _ANY, lambda g, x: [g * cosh(x)],
 )  # fmt: skip
@@ -106,6 +109,7 @@ tanh: UnaryOperation = _function(
     "tanh", "Hyperbolic tangent", math.tanh, _ANY,
     lambda g, y: [g * (1.0 - y * y)], [(_INF, 1), (-_INF, -1)],
 )  # fmt: skip
+tanh.trait(Trait.KEEPS_FINITE)
 asinh: UnaryOperation = _function(
     "asinh", "Inverse hyperbolic sine", math.asinh, _ANY,
     lambda g, x: [g / sqrt(x * x + 1.0)],
@@ -164,6 +168,9 @@ def erf(x: RealFloating) -> RealFloating:
     return call_scipy_special("erf", x)
 
 
+erf.trait(Trait.KEEPS_FINITE)
+
+
 erf.gradient(lambda g, x: [g * exp(-(x * x)) * (2 / math.sqrt(math.pi))])
 erf.samples(unary(math.erf, _ANY, edges=[(_INF, 1), (-_INF, -1)]))
 
@@ -174,7 +181,7 @@ def sigmoid(x: RealFloating) -> RealFloating:
     return call_scipy_special("expit", x)
 
 
-sigmoid.trait(Trait.STABLE_LOGARITHM)
+sigmoid.trait(Trait.STABLE_LOGARITHM, Trait.KEEPS_FINITE)
 sigmoid.gradient(lambda g, y: [g * y * (1.0 - y)])
 sigmoid.samples(
     unary(
@@ -201,13 +208,16 @@ def _rounding(name: str, doc: str, oracle: Callable[[float], float]) -> UnaryOpe
 floor: UnaryOperation = _rounding(
     "floor", "Round down to an integer (floor)", math.floor
 )
+floor.trait(Trait.KEEPS_FINITE)
 ceil: UnaryOperation = _rounding("ceil", "Round up to an integer (ceiling)", math.ceil)
+ceil.trait(Trait.KEEPS_FINITE)
 trunc: UnaryOperation = _rounding(
     "trunc", "Round towards zero (truncate)", math.trunc,
 )  # fmt: skip
 round: UnaryOperation = _rounding(
     "round", "Round to the nearest integer, halves to even", builtins.round,
 )  # fmt: skip
+round.trait(Trait.KEEPS_FINITE)
 
 
 @primitive(shape=shapes.elementwise)
@@ -230,6 +240,9 @@ atan2.samples(binary(math.atan2, (1.5, -2.0, 0.5), (2.0, -0.5, 1.0),
 def square(x: Real) -> Real:
     """Square, x * x"""
     return xp(x).multiply(x, x)
+
+
+square.trait(Trait.SPREADS_NON_FINITE)
 
 
 square.gradient(lambda g, x: [g * x * 2.0])

@@ -84,7 +84,7 @@ def sum_(x: Number, axes: ShapeArg = None, *, keepdims: bool = False) -> Number:
     return total.astype(x.dtype)
 
 
-sum_.trait(Trait.REDUCTION, Trait.PARTWISE)
+sum_.trait(Trait.REDUCTION, Trait.PARTWISE, Trait.SPREADS_NON_FINITE)
 sum_.gradient(
     lambda g, x, axes=None, *, keepdims: [_broadcast_gradient(g, x, axes, keepdims)]
 )
@@ -333,7 +333,7 @@ def mean(x: Floating, axes: ShapeArg = None, *, keepdims: bool = False) -> Float
     return sum_(x, axes, keepdims=keepdims) / as_float(element_count(x, axes), x)
 
 
-mean.trait(Trait.REDUCTION, Trait.PARTWISE)
+mean.trait(Trait.REDUCTION, Trait.PARTWISE, Trait.SPREADS_NON_FINITE)
 
 
 @mean.samples

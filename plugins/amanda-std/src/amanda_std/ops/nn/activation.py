@@ -30,6 +30,9 @@ def relu(x: Real) -> Real:
     return maximum(x, 0)
 
 
+relu.trait(Trait.KEEPS_FINITE)
+
+
 @relu.gradient
 def _(g: Any, x: Any) -> Any:
     """The gradient at 0 is 0, as in all frameworks; that of `maximum` would be 1/2."""
@@ -216,7 +219,7 @@ def softmax(x: Floating, *, axes: tuple[int, ...] = (-1,)) -> Floating:
     return e / sum_(e, axes, keepdims=True)
 
 
-softmax.trait(Trait.ALONG_AXES, Trait.STABLE_LOGARITHM)
+softmax.trait(Trait.ALONG_AXES, Trait.STABLE_LOGARITHM, Trait.KEEPS_FINITE)
 
 
 @composite

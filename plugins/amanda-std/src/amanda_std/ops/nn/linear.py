@@ -20,7 +20,7 @@ def linear(x: Number, weight: Number, bias: Number | None = None) -> Number:
     return y if bias is None else add(y, bias)
 
 
-linear.trait(Trait.LINEAR_LAYER, Trait.MATRIX_PRODUCT)
+linear.trait(Trait.LINEAR_LAYER, Trait.MATRIX_PRODUCT, Trait.SPREADS_NON_FINITE)
 
 
 @linear.samples

@@ -53,6 +53,9 @@ def layer_norm(
     )
 
 
+layer_norm.trait(Trait.SPREADS_NON_FINITE)
+
+
 @composite
 def rms_norm(
     x: Floating, scale: Floating | None = None, *, axis: int = -1, epsilon: float = 1e-5
@@ -61,6 +64,9 @@ def rms_norm(
     axes = _trailing_axes(x, axis)
     y = x / sqrt(mean(x * x, axes, keepdims=True) + epsilon)
     return _scale_and_shift(y, scale, None)
+
+
+rms_norm.trait(Trait.SPREADS_NON_FINITE)
 
 
 @composite

@@ -122,6 +122,9 @@ def max_pool(
     return y.transpose(inverse_permute(range(y.ndim), order))
 
 
+max_pool.trait(Trait.KEEPS_FINITE)
+
+
 @primitive(shape=_pool_shape, numpy_only=True)
 def avg_pool(
     x: Floating, *, window: tuple[int, ...], strides: tuple[int, ...] | None = None,

@@ -53,7 +53,9 @@ def concat(*xs: Array, axis: int = 0) -> Array:
     return xp(*xs).concat(xs, axis=axis)
 
 
-concat.trait(Trait.KEEPS_NON_NEGATIVE, Trait.ALONG_AXES, Trait.PARTWISE)
+concat.trait(
+    Trait.KEEPS_NON_NEGATIVE, Trait.ALONG_AXES, Trait.PARTWISE, Trait.SPREADS_NON_FINITE
+)
 
 
 @concat.gradient
@@ -94,7 +96,7 @@ def stack(*xs: Array, axis: int = 0) -> Array:
     return xp(*xs).stack(xs, axis=axis)
 
 
-stack.trait(Trait.KEEPS_NON_NEGATIVE, Trait.PARTWISE)
+stack.trait(Trait.KEEPS_NON_NEGATIVE, Trait.PARTWISE, Trait.SPREADS_NON_FINITE)
 
 
 @stack.gradient
@@ -464,7 +466,7 @@ def flip(x: Array, axes: ShapeArg = None) -> Array:
     return xp(x).flip(x, axis=axes)
 
 
-flip.trait(Trait.MOVES_ELEMENTS)
+flip.trait(Trait.MOVES_ELEMENTS, Trait.SPREADS_NON_FINITE)
 flip.gradient(lambda g, axes=None: [flip(g, axes), None])
 
 

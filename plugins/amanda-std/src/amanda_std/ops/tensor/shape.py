@@ -198,7 +198,7 @@ def reshape(x: Array, shape: ShapeArg, *, copy_zero: bool = False) -> Array:
     return xp(x).reshape(x, tuple(new))
 
 
-reshape.trait(Trait.SIZED_BY_ARGUMENT, Trait.MOVES_ELEMENTS)
+reshape.trait(Trait.SIZED_BY_ARGUMENT, Trait.MOVES_ELEMENTS, Trait.SPREADS_NON_FINITE)
 reshape.gradient(lambda g, x: [reshape(g, shape_of(x)), None])
 
 
@@ -235,7 +235,7 @@ def expand_dims(x: Array, axes: ShapeArg) -> Array:
     return xp(x).expand_dims(x, axis=axes)
 
 
-expand_dims.trait(Trait.MOVES_ELEMENTS)
+expand_dims.trait(Trait.MOVES_ELEMENTS, Trait.SPREADS_NON_FINITE)
 expand_dims.gradient(lambda g, x: [reshape(g, shape_of(x)), None])
 
 
@@ -267,7 +267,7 @@ def squeeze(x: Array, axes: ShapeArg = None) -> Array:
     return xp(x).squeeze(x, axis=axes)
 
 
-squeeze.trait(Trait.MOVES_ELEMENTS)
+squeeze.trait(Trait.MOVES_ELEMENTS, Trait.SPREADS_NON_FINITE)
 squeeze.gradient(lambda g, x: [reshape(g, shape_of(x)), None])
 
 
@@ -302,7 +302,7 @@ def transpose(x: Array, *, perm: tuple[int, ...] | None = None) -> Array:
     return xp(x).transpose(x, perm)
 
 
-transpose.trait(Trait.MOVES_ELEMENTS, Trait.PERMUTES_AXES)
+transpose.trait(Trait.MOVES_ELEMENTS, Trait.PERMUTES_AXES, Trait.SPREADS_NON_FINITE)
 
 
 @transpose.gradient
@@ -340,7 +340,9 @@ def broadcast_to(x: Array, shape: ShapeArg) -> Array:
     return np_.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
 
 
-broadcast_to.trait(Trait.SIZED_BY_ARGUMENT, Trait.MOVES_ELEMENTS)
+broadcast_to.trait(
+    Trait.SIZED_BY_ARGUMENT, Trait.MOVES_ELEMENTS, Trait.SPREADS_NON_FINITE
+)
 
 
 @broadcast_to.gradient
