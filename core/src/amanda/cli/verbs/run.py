@@ -152,7 +152,9 @@ def command(
 def _report_results(results: Mapping[str, Any]) -> tuple[dict[str, object], Table]:
     """The type and some values of each result, as data and as a table."""
     shown = {str(name): summarize_value(value) for name, value in results.items()}
-    data = {n: {"type": t, "values": v} for n, (t, v) in shown.items()}
+    data: dict[str, object] = {
+        n: {"type": t, "values": v} for n, (t, v) in shown.items()
+    }
     rows = [(name, *texts) for name, texts in shown.items()]
     return data, Table(("result", "type", "values"), rows)
 
