@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 try:
-    from tools import python_floor, run, test_runs
+    from tools import lint, python_floor, run, test_runs
 finally:
     sys.path.remove(str(ROOT))
 
@@ -92,6 +92,54 @@ def test_a_blocked_framework_is_not_imported(tmp_path: Path) -> None:
         text=True,
     )
     assert "ModuleNotFoundError: import of this_is_blocked halted" in done.stderr
+
+
+def call_that_exits(name: str, code: int, *, has_workers: bool) -> test_runs.Call:
+    line = [sys.executable, "-c", f"print('in {name}'); raise SystemExit({code})"]
+    return test_runs.Call(name, line, os.environ, has_workers)
+
+
+def test_every_call_is_made_and_those_that_failed_are_named(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    codes = {"a": 0, "b": 3, "c": 0, "d": 4, "e": test_runs.NO_TESTS}
+    calls = [call_that_exits(n, codes[n], has_workers=n > "b") for n in codes]
+    assert test_runs.make_calls(calls) == 1
+    lines = capfd.readouterr().out.splitlines()
+    for call in calls:
+        title, said = (f"run \\d of 5: {call.name}", f"in {call.name}")
+        at = next(i for i, line in enumerate(lines) if re.search(title, line))
+        assert lines[at + 1] == said  # what it printed follows its title
+    assert lines[-2:] == ["failed: b: exit code 3", "failed: d: exit code 4"]
+    assert test_runs.make_calls(calls[2:3]) == 0
+
+
+def test_checks_of_style_and_types_run_after_one_that_failed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    checks = (("-c", "raise SystemExit(2)"), ("-c", "print('the second')"))
+    monkeypatch.setattr(lint, "CHECKS", checks)
+    assert lint.main() == 1
+    lines = capfd.readouterr().out.splitlines()
+    assert "the second" in lines
+    assert lines[-1] == "failed: -c raise SystemExit(2)"
+    monkeypatch.setattr(lint, "CHECKS", checks[1:])
+    assert lint.main() == 0
+
+
+def test_everything_includes_style_and_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: dict[str, tuple[object, ...]] = {}
+
+    def note(title: str, log: Path, *command: object) -> int:
+        steps[log.stem] = command
+        return 0
+
+    monkeypatch.setattr(run, "step", note)
+    monkeypatch.setattr(run, "environment", lambda count: Path(sys.executable))
+    run.tests(["--all"])
+    assert list(steps) == ["tox", "wheels", "core", "py", "quick"]
+    assert steps["py"][-2:] == ("--", "with-lint")
+    assert steps["core"][-2:] == ("-m", run.LEFT_OUT)
 
 
 # -- what a user sees ----------------------------------------------------------------

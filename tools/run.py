@@ -36,9 +36,8 @@ README.md has an example in Python; docs/guide.md describes every part."""
 STEPS = {
     "wheels": "build every package, install it afresh, try it",
     "core": "tests of the core, without plug-ins",
-    "py": "every test, in a process for each framework",
+    "py": "every test, in a process for each framework; with --all, ruff and mypy",
     "quick": "tests of the core and the hub",
-    "lint": "ruff and mypy",
 }
 TAIL = 60  # lines of the output of a step that failed
 LEFT_OUT = "not (install_independent or scale or models)"
@@ -176,7 +175,7 @@ def tests(arguments: Sequence[str]) -> None:
     if "--quick" in arguments:
         names = ["quick"]
     elif "--all" in arguments:
-        names = ["lint", *names, "quick"]
+        names.append("quick")
     elif not any(ROOT.glob("plugins/[!_]*/pyproject.toml")):
         names.remove("core")  # without plug-ins, it repeats "py"
     rest = [word for word in arguments if word not in ("--quick", "--all", "--")]
@@ -190,6 +189,8 @@ def tests(arguments: Sequence[str]) -> None:
         title = f"[{i}/{count}] {name}: {STEPS[name]}"
         tox = (python, "-m", "tox", "run", "-e", name, "--colored", "no")
         out = ONCE.get(name, ()) if "py" in names else ()
+        if name == "py" and "--all" in arguments:
+            out = ("with-lint",)
         if step(title, ROOT / ".tox" / f"{name}.log", *tox, "--", *out, *rest):
             failed.append(name)
     if failed:

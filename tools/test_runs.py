@@ -2,6 +2,7 @@
 
     python tools/test_runs.py list               the runs, with their files
     python tools/test_runs.py [PYTEST ARG ...]   all of them
+    python tools/test_runs.py with-lint [...]    the same, with ruff and mypy
     python tools/test_runs.py quick              those of the core and the hub only
     python tools/test_runs.py install-quick      what they need
     python tools/test_runs.py only NAME          those of a plug-in
@@ -19,7 +20,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from itertools import chain
@@ -146,38 +147,54 @@ def command(run: TestRun, arguments: Sequence[str]) -> list[str]:
     return [*pytest, *shared, *run.paths, *ignored, *arguments]
 
 
-def run_all(chosen: Sequence[TestRun], arguments: Sequence[str]) -> int:
-    """Run them all; returns an exit code, and prints which of them failed.
+class Call(NamedTuple):
+    """A command with its environment."""
 
-    Runs of one process share the processors; their output is printed when they end."""
-    count = os.cpu_count() or 1
-    single = [run for run in chosen if run.workers == "0"]
-    shared = [run for run in chosen if run.workers != "0"]
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    has_workers: bool = False
+    """Whether it uses several processors."""
+
+
+Results = Iterator[tuple[Call, Callable[[], subprocess.CompletedProcess[str]]]]
+LINT = Call("lint", [sys.executable, "tools/lint.py"], os.environ)
+
+
+def call_of(run: TestRun, arguments: Sequence[str]) -> Call:
+    """The call of pytest for a run, in its environment."""
+    line = command(run, arguments)
+    return Call(run.name, line, environment_of(run), run.workers != "0")
+
+
+def make_calls(calls: Sequence[Call]) -> int:
+    """Make them all; returns an exit code, and prints which of them failed.
+
+    Those of one process share the processors, in order, and what they print is printed
+    when they end. The others follow, one by one."""
+    single = [call for call in calls if not call.has_workers]
     failed = []
-    with ThreadPoolExecutor(count) as pool:
-        calls = {run: partial(_run, run, arguments, is_captured=True) for run in single}
-        waiting = {pool.submit(call): run for run, call in calls.items()}
-        done = ((waiting[each], each.result()) for each in as_completed(waiting))
-        later = ((run, _run(run, arguments)) for run in shared)
-        for i, (run, ended) in enumerate(chain(done, later), start=1):
-            print(f"=== {i} of {len(chosen)} ended: {run.name} ===", flush=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        waiting = {pool.submit(_make, c, subprocess.PIPE): c for c in single}
+        done: Results = ((waiting[each], each.result) for each in as_completed(waiting))
+        later: Results = (
+            (call, partial(_make, call)) for call in calls if call.has_workers
+        )
+        for i, (call, result) in enumerate(chain(done, later), start=1):
+            print(f"=== run {i} of {len(calls)}: {call.name} ===", flush=True)
+            ended = result()
             print(ended.stdout or "", end="", flush=True)
             if ended.returncode not in (0, NO_TESTS):
-                failed.append(f"{run.name}: exit code {ended.returncode}")
+                failed.append(f"{call.name}: exit code {ended.returncode}")
     print(*(f"failed: {each}" for each in failed), sep="\n")
     return int(bool(failed))
 
 
-def _run(
-    run: TestRun, arguments: Sequence[str], *, is_captured: bool = False
-) -> subprocess.CompletedProcess[str]:
-    """Run the tests of a run, with what they print captured or as they go."""
-    if not is_captured:
-        print(f"=== {run.name} ===", flush=True)
-    output = subprocess.PIPE if is_captured else None
+def _make(call: Call, output: int | None = None) -> subprocess.CompletedProcess[str]:
+    """Make a call in the root folder, whose output goes on unless it is a pipe."""
     return subprocess.run(
-        command(run, arguments), cwd=ROOT, env=environment_of(run), check=False,
-        stdout=output, stderr=subprocess.STDOUT if is_captured else None, text=True,
+        call.command, cwd=ROOT, env=call.environment, check=False,
+        stdout=output, stderr=output and subprocess.STDOUT, text=True,
     )  # fmt: skip
 
 
@@ -192,13 +209,15 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         case ["quick", *rest]:
             chosen = [run for run in runs() if run.name in QUICK]
-            return run_all(chosen, [*(f"--ignore={p}" for p in QUICK_OUT), *rest])
+            arguments = [*(f"--ignore={p}" for p in QUICK_OUT), *rest]
+            return make_calls([call_of(run, arguments) for run in chosen])
         case ["only", name, *rest]:
             dist = name.removeprefix("plugin-")
-            return run_all(
-                [run for run in runs() if run.name.split(":")[0] == dist], rest
-            )
-    return run_all(runs(), arguments)
+            chosen = [run for run in runs() if run.name.split(":")[0] == dist]
+            return make_calls([call_of(run, rest) for run in chosen])
+        case ["with-lint", *rest]:
+            return make_calls([LINT, *(call_of(run, rest) for run in runs())])
+    return make_calls([call_of(run, arguments) for run in runs()])
 
 
 if __name__ == "__main__":
