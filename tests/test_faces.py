@@ -25,9 +25,17 @@ assert SPEC.loader is not None
 TABLE = module_from_spec(SPEC)
 SPEC.loader.exec_module(TABLE)
 FACES = TABLE.FACES
-needs_hub = pytest.mark.skipif(
-    find_spec("amanda_std") is None, reason="amanda-std is not installed"
-)
+OWNERS = {face.partition(".")[0] for face in FACES}
+"""The core, and the plug-ins that others may import."""
+
+
+def needs(*packages: str) -> pytest.MarkDecorator:
+    missing = [name for name in packages if find_spec(name) is None]
+    reason = f"not installed: {', '.join(missing)}"
+    return pytest.mark.skipif(bool(missing), reason=reason)
+
+
+needs_plugins = needs(*OWNERS)
 NAMED_TUPLE = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
 
 
@@ -53,7 +61,7 @@ def below_faces(root: Path) -> Iterator[str]:
         for node in parsed(file):
             for line, module, name in imported(node):
                 top = module.partition(".")[0]
-                if top == package or top not in ("amanda", "amanda_std"):
+                if top == package or top not in OWNERS:
                     continue
                 if why := fault(module, name):
                     yield f"{file.relative_to(root)}:{line}: {why}"
@@ -143,7 +151,7 @@ def used_names(node: ast.AST, room: str) -> Iterator[str]:
                         yield f"{module}.{alias.name}"
 
 
-@needs_hub
+@needs_plugins
 def test_plugins_import_faces_only() -> None:
     assert list(below_faces(ROOT)) == []
 
@@ -154,10 +162,7 @@ def test_nobody_uses_private_names_of_another_room() -> None:
 
 @pytest.mark.parametrize(
     "face",
-    [
-        pytest.param(face, marks=needs_hub) if face.startswith("amanda_std") else face
-        for face in FACES
-    ],
+    [pytest.param(face, marks=needs(face.partition(".")[0])) for face in FACES],
 )
 def test_every_face_lists_its_names(face: str) -> None:
     module = import_module(face)
@@ -167,7 +172,7 @@ def test_every_face_lists_its_names(face: str) -> None:
     assert module.__doc__
 
 
-@needs_hub
+@needs_plugins
 def test_the_page_of_the_faces_is_current() -> None:
     """`python tools/face_table.py` writes it."""
     assert TABLE.PAGE.read_text(encoding="utf-8") == TABLE.page_text()

@@ -75,7 +75,9 @@ FRAMEWORKS = {
 }
 # Distributions whose import name is another one than theirs.
 IMPORTED_AS = {"pillow": "PIL", "protobuf": "google", "pyyaml": "yaml"}
-HUB = "amanda_std"  # the one plug-in that others may import: they map to it
+HUB = "amanda_std"
+IMPORTED = {HUB, "amanda_native"}
+"""The plug-ins that others may import: they map to the hub, and register libraries."""
 
 
 def faults(root: Path) -> list[str]:
@@ -124,7 +126,7 @@ def plugin_faults(root: Path) -> Iterator[str]:
             module = module_name(file, source)
             for line, target in imports(file, module, set()):
                 top = target.partition(".")[0]
-                if owner.get(top, source) != source and top != HUB:
+                if owner.get(top, source) != source and top not in IMPORTED:
                     why = f"{module} imports the plug-in {top}; ask the host for it"
                     yield f"{file.relative_to(root)}:{line}: {why}"
 
@@ -274,9 +276,10 @@ def test_planted_plugin_to_plugin_import(house: House, late: bool) -> None:
     assert found == [f":2: {why}"]
 
 
-def test_a_plugin_may_import_the_hub(house: House) -> None:
+@pytest.mark.parametrize("name", sorted(IMPORTED))
+def test_what_a_plugin_may_import(house: House, name: str) -> None:
     place = "plugins/amanda-one/src/amanda_one/__init__.py"
-    assert house.planted(place, f"import {HUB}") == []
+    assert house.planted(place, f"import {name}") == []
 
 
 def test_what_lower_floors_may_know_of_the_package(house: House) -> None:

@@ -138,7 +138,9 @@ def test_functions_are_named_by_verbs_or_results() -> None:
 
 @pytest.mark.parametrize("dist", DISTS.values(), ids=DISTS)
 def test_distribution(dist: ModuleType) -> None:
-    """Typed, licensed, with a readme, built by hatchling, for the Pythons we test."""
+    """Typed, licensed, with a readme, for the Pythons we test.
+
+    Built by hatchling, or by scikit-build-core where a library is compiled."""
     packages = [p.parent for p in dist.folder.glob("src/*/__init__.py")]
     assert packages
     assert all((package / "py.typed").is_file() for package in packages)
@@ -147,12 +149,12 @@ def test_distribution(dist: ModuleType) -> None:
     assert (dist.folder / "LICENSE").read_text(encoding="utf-8") == licence
     file = (dist.folder / "pyproject.toml").read_text(encoding="utf-8")
     whole = tomllib.loads(file)
-    assert whole["build-system"]["build-backend"] == "hatchling.build"
+    backend = "scikit_build_core.build" if dist.compiled else "hatchling.build"
+    assert dist.build_system["build-backend"] == backend
     assert dist.project["license"] == "Apache-2.0"
     assert dist.project["requires-python"] == ">=3.11"
-    assert not set(whole.get("tool", {})) - {
-        "hatch"
-    }  # settings stand once, at the root
+    tools = {"amanda", "scikit-build"} if dist.compiled else {"hatch"}
+    assert not set(whole.get("tool", {})) - tools  # settings stand once, at the root
 
 
 def test_settings_name_no_plugin() -> None:
@@ -180,6 +182,44 @@ def test_a_new_plugin_is_found(tmp_path: Path) -> None:
     assert list(known) == ["amanda-core", "amanda-fresh"]
     chosen = TOOL.with_required(["plugin-amanda-fresh"], known)
     assert [dist.name for dist in chosen] == ["amanda-fresh", "amanda-core"]
+
+
+COMPILED = """
+[project]
+name = "amanda-fresh"
+[tool.amanda.compiled]
+environment = "sys_platform {sign} '{platform}'"
+compilers = {{ FRESH_CC = "{compiler}" }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sign", "compiler", "why"),
+    [
+        ("==", "python", None),
+        ("!=", "python", f"it is built where sys_platform != '{sys.platform}'"),
+        ("==", "nocc", "there is no compiler nocc; FRESH_CC may name one"),
+    ],
+)
+def test_where_a_library_cannot_be_compiled(
+    sign: str,
+    compiler: str,
+    why: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "python").touch(0o755)
+    text = COMPILED.format(sign=sign, platform=sys.platform, compiler=compiler)
+    (tmp_path / "pyproject.toml").write_text(text)
+    dist = TOOL.Dist(tmp_path)
+    assert TOOL.without_obstacles([dist]) == ([] if why else [dist])
+    expected = f"amanda-fresh is left out: {why}\n" if why else ""
+    assert capsys.readouterr().out == expected
+    monkeypatch.setenv("FRESH_CC", f"{tmp_path / 'python'} -O2")
+    if compiler == "nocc":
+        assert TOOL.obstacle(dist) is None
 
 
 def test_index_of_the_dictionaries() -> None:

@@ -9,11 +9,18 @@
 
 A distribution is core, namespaces, or any folder of plugins/ or examples/ that has a
 pyproject.toml: nothing is listed. NAME may be `plugin-` and the name of a folder.
+
+A distribution with a compiled library has a table `[tool.amanda.compiled]`: a marker of
+the environments where it is built, and its compilers. Elsewhere it is left out.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -27,6 +34,28 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+PIP_INSTALL = (
+    *(sys.executable, "-m", "pip", "install"),
+    *("--quiet", "--disable-pip-version-check"),
+)
+_HOOK = """
+import sys
+from importlib import import_module
+getattr(import_module(sys.argv[1]), sys.argv[2])(sys.argv[3])
+"""
+"""Call a hook of a build backend with a folder."""
+_ASKED = """
+import json, os, sys
+from importlib import import_module
+asked = set()
+for folder, backend in json.loads(sys.argv[2]):
+    os.chdir(folder)
+    hook = f"get_requires_for_build_{sys.argv[1]}"
+    asked.update(getattr(import_module(backend), hook, list)())
+print()
+print(json.dumps(sorted(asked)))
+"""
+"""Print what build backends require for wheels or editable wheels, on the last line."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +65,25 @@ class Dist:
     folder: Path
 
     @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Its pyproject.toml."""
+        return tomllib.loads((self.folder / "pyproject.toml").read_text("utf-8"))
+
+    @property
     def project(self) -> dict[str, Any]:
-        text = (self.folder / "pyproject.toml").read_text(encoding="utf-8")
-        table: dict[str, Any] = tomllib.loads(text)["project"]
+        table: dict[str, Any] = self.settings["project"]
+        return table
+
+    @property
+    def build_system(self) -> dict[str, Any]:
+        table: dict[str, Any] = self.settings["build-system"]
+        return table
+
+    @property
+    def compiled(self) -> dict[str, Any]:
+        """How its library is compiled; empty if it has none."""
+        tools = self.settings.get("tool", {})
+        table: dict[str, Any] = tools.get("amanda", {}).get("compiled", {})
         return table
 
     @property
@@ -57,6 +102,31 @@ class Dist:
         """Requirements of its tests."""
         needs: list[str] = self.project.get("optional-dependencies", {}).get("test", [])
         return needs
+
+
+def obstacle(dist: Dist) -> str | None:
+    """Why a distribution cannot be built here; None if it can."""
+    if marker := dist.compiled.get("environment"):
+        from packaging.markers import Marker
+
+        if not Marker(marker).evaluate():
+            return f"it is built where {marker}"
+    for variable, name in dist.compiled.get("compilers", {}).items():
+        (program, *_) = shlex.split(os.environ.get(variable, "")) or [name]
+        if shutil.which(program) is None:
+            return f"there is no compiler {program}; {variable} may name one"
+    return None
+
+
+def without_obstacles(chosen: Iterable[Dist]) -> list[Dist]:
+    """The distributions that can be built here; prints why others are left out."""
+    found = []
+    for dist in chosen:
+        if why := obstacle(dist):
+            print(f"{dist.name} is left out: {why}", flush=True)
+        else:
+            found.append(dist)
+    return found
 
 
 def _requirement_name(requirement: str) -> str:
@@ -103,7 +173,7 @@ def run(*command: str | Path, at: Path = ROOT) -> None:
 
 
 def install(names: Sequence[str], *, tests: bool = True) -> None:
-    """Install editable, without isolation: the environment has the build backend."""
+    """Install editable, without isolation: what builds need is installed first."""
     known = dists()
     unknown = [n for n in names if n.removeprefix("plugin-") not in known]
     if unknown:
@@ -115,17 +185,25 @@ def install(names: Sequence[str], *, tests: bool = True) -> None:
     local = {need for need in needs if _requirement_name(need) in known}
     names_of_local = map(_requirement_name, local)
     chosen = with_required([*(d.name for d in chosen), *names_of_local], known)
+    chosen = without_obstacles(chosen)
     folders = [part for dist in chosen for part in ("--editable", dist.folder)]
-    pip = [sys.executable, "-m", "pip", "install", "--quiet"]
+    pip = [*PIP_INSTALL]
     if not tests:
         pip.append("--no-compile")  # a fifth of the size
-    run(
-        *pip,
-        "--disable-pip-version-check",
-        "--no-build-isolation",
-        *folders,
-        *sorted(needs - local),
-    )
+    install_build_requirements(chosen, "editable", pip)
+    run(*pip, "--no-build-isolation", *folders, *sorted(needs - local))
+
+
+def install_build_requirements(
+    chosen: Sequence[Dist], kind: str, pip: Sequence[str] = PIP_INSTALL
+) -> None:
+    """Install what builds need: what they declare, then what their backends ask for."""
+    run(*pip, *sorted({n for dist in chosen for n in dist.build_system["requires"]}))
+    backends = [(str(d.folder), d.build_system["build-backend"]) for d in chosen]
+    command = (sys.executable, "-P", "-c", _ASKED, kind, json.dumps(backends))
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    if asked := json.loads(done.stdout.splitlines()[-1]):
+        run(*pip, *asked)
 
 
 def types() -> None:
@@ -146,23 +224,33 @@ def types() -> None:
 def build_wheel(dist: Dist, out: Path) -> Path:
     """Build the wheel of a distribution from its sdist, as a package index would.
 
-    The wheel built from the repository must have the same files.
+    The wheel built from the repository must have the same files. It is not built if
+    that means compiling a library a second time.
     """
-    hatch = (sys.executable, "-m", "hatchling", "build", "-d")
-    run(*hatch, out / "from-tree", "-t", "wheel", at=dist.folder)
-    run(*hatch, out / "sdists", "-t", "sdist", at=dist.folder)
     stem = dist.name.replace("-", "_")
-    (sdist,) = (out / "sdists").glob(f"{stem}-*.tar.gz")
+    sdist = call_hook(dist, "build_sdist", dist.folder, out / "sdists", f"{stem}-*.gz")
     with tarfile.open(sdist) as archive:
         # the argument `filter` of extractall is newer than Python 3.11.3
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(out / "unpacked")  # noqa: S202  an archive of our own
-    run(*hatch, out / "wheels", "-t", "wheel", at=out / "unpacked" / sdist.name[:-7])
-    (wheel,) = (out / "wheels").glob(f"{stem}-*.whl")
-    (other,) = (out / "from-tree").glob(f"{stem}-*.whl")
-    if differing := wheel_files(wheel) ^ wheel_files(other):
-        raise SystemExit(f"{dist.name}: sdist and tree differ in {sorted(differing)}")
+    source = out / "unpacked" / sdist.name.removesuffix(".tar.gz")
+    named = f"{stem}-*.whl"
+    wheel = call_hook(dist, "build_wheel", source, out / "wheels", named)
+    if not dist.compiled:
+        other = call_hook(dist, "build_wheel", dist.folder, out / "from-tree", named)
+        if differing := wheel_files(wheel) ^ wheel_files(other):
+            what = sorted(differing)
+            raise SystemExit(f"{dist.name}: sdist and tree differ in {what}")
     return wheel
+
+
+def call_hook(dist: Dist, hook: str, source: Path, out: Path, named: str) -> Path:
+    """The file that a hook of the build backend creates in a folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    backend = dist.build_system["build-backend"]
+    run(sys.executable, "-P", "-c", _HOOK, backend, hook, out, at=source)
+    (made,) = out.glob(named)
+    return made
 
 
 def wheel_files(wheel: Path) -> set[str]:
@@ -172,18 +260,20 @@ def wheel_files(wheel: Path) -> set[str]:
 
 def wheels(out: Path) -> None:
     """Build everything, install it into a new environment, and run smoke tests."""
-    made = [build_wheel(dist, out) for dist in dists().values()]
+    chosen = without_obstacles(dists().values())
+    install_build_requirements(chosen, "wheel")
+    made = [build_wheel(dist, out) for dist in chosen]
     venv.create(out / "fresh", with_pip=True)
     folder = "Scripts" if sys.platform == "win32" else "bin"
     python = out / "fresh" / folder / "python"
     run(python, "-m", "pip", "install", "--quiet", *made, at=out)
-    for script in smoke_tests():
+    for script in smoke_tests(chosen):
         run(python, "-I", script, at=out)
 
 
-def smoke_tests() -> Iterator[Path]:
-    """tests/smoke.py, and those of plug-ins."""
-    for folder in (ROOT, *(dist.folder for dist in dists().values())):
+def smoke_tests(chosen: Iterable[Dist]) -> Iterator[Path]:
+    """tests/smoke.py, and those of distributions."""
+    for folder in (ROOT, *(dist.folder for dist in chosen)):
         if (script := folder / "tests" / "smoke.py").is_file():
             yield script
 

@@ -30,6 +30,7 @@ FACES = (
     "amanda.tensors",
     "amanda.testing",
     "amanda.types",
+    "amanda_native",
     "amanda_std",
     "amanda_std.backends",
     "amanda_std.dataflow",

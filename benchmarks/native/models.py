@@ -1,4 +1,4 @@
-"""Inference on the native backend over oneDNN compared with onnxruntime.
+"""Inference on the backend `onednn` compared with onnxruntime.
 
     python benchmarks/native/models.py [NAME ...] [--folder F] [--rounds N]
 
@@ -8,7 +8,7 @@ one process on all cores, in turns of a few calls, and the best time of each cou
 results are compared with PyTorch's first. Exits with 1 if a ratio of `LIMITS` is
 missed. Threads of OpenMP wait without spinning, unless OMP_WAIT_POLICY says otherwise:
 other load on the machine would stop those that spin. Needs torch, transformers,
-onnxruntime, oneDNN and a compiler.
+onnxruntime and amanda-onednn.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 sys.path = [each for each in sys.path if Path(each) != HERE]
 """Without this folder: `models` is a folder of tests, not this file."""
-sys.path[:0] = [
-    str(ROOT / part) for part in ("tests", "benchmarks", "plugins/amanda-native/onednn")
-]
+sys.path[:0] = [str(ROOT / part) for part in ("tests", "benchmarks")]
 
 NATIVE, ORT = "amanda on oneDNN", "onnxruntime"
 Call = Callable[[], Any]
@@ -41,25 +39,25 @@ MODELS = ("ResNet-50", "BERT-base", "ViT-B", "GPT-2")
 TOLERANCE = 1e-4
 
 
-def native_call(library: Path, path: Path, x: Any, expected: Any) -> Call:
+def native_call(path: Path, x: Any, expected: Any) -> Call:
     """The call of the backend, once its results are found right."""
     import numpy as np
 
     import amanda
 
-    compiled = amanda.compile(amanda.load(path), backend=f"native:{library}")
+    compiled = amanda.compile(amanda.load(path), backend="onednn")
     first = next(iter(compiled([x]).values()))
     scale = float(abs(expected).max())
     np.testing.assert_allclose(first, expected, rtol=0, atol=TOLERANCE * scale)
     return partial(compiled, [x])
 
 
-def measure(name: str, library: Path, folder: Path, rounds: int) -> bool:
+def measure(name: str, folder: Path, rounds: int) -> bool:
     """Print the times of a model; return whether its limit is met."""
     models = import_module("run_models")
     path, x, expected = models.export_cached(name, folder)
     calls: dict[str, Call] = {
-        NATIVE: native_call(library, path, x, expected),
+        NATIVE: native_call(path, x, expected),
         ORT: models._onnxruntime_call(path, x),
     }
     times = models.best_times(calls, rounds)
@@ -76,11 +74,8 @@ def measure(name: str, library: Path, folder: Path, rounds: int) -> bool:
 
 def missing_parts() -> list[str]:
     is_installed = import_module("run_models").is_installed
-    reason = import_module("build_onednn").missing()
-
-    names = ("torch", "transformers", "onnxscript", "onnxruntime")
-    found = [f"{name} is not installed" for name in names if not is_installed(name)]
-    return [*found, reason] if reason else found
+    names = ("torch", "transformers", "onnxscript", "onnxruntime", "amanda_onednn")
+    return [f"{name} is not installed" for name in names if not is_installed(name)]
 
 
 def main() -> int:
@@ -99,9 +94,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="amanda-native-models-") as scratch:
         folder = args.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        library = Path(scratch) / "libonednn.so"
-        import_module("build_onednn").build(library)
-        fine = [measure(name, library, folder, args.rounds) for name in args.names]
+        fine = [measure(name, folder, args.rounds) for name in args.names]
     return 0 if all(fine) else 1
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from library_checks import TAKEN, elements_sample
 from native_libraries import COMPILER, needs_compiler, reference_library
 
 import amanda
@@ -18,20 +19,6 @@ from amanda_native import REFERENCE_SOURCE, LibraryBackend
 from amanda_native.discovery import PATH_VARIABLE
 from amanda_std.backends import op_samples
 from amanda_std.ops import OPS
-
-TAKEN = [
-    "abs", "add", "all", "any", "arange", "argmax", "astype", "avg_pool",
-    "broadcast_to", "ceil", "clip", "concat", "conv", "cos", "dim", "divide",
-    "equal", "erf", "exp", "expand_dims", "expm1", "flip", "floor", "floor_divide",
-    "full", "gather", "gather_elements", "greater", "greater_equal", "identity",
-    "isnan", "less", "less_equal", "log", "log1p", "logical_and", "logical_not",
-    "logical_or", "matmul", "max", "max_pool", "maximum", "min", "minimum",
-    "multiply", "negative", "not_equal", "pad", "pow", "prod", "reciprocal",
-    "remainder", "reshape", "round", "rsqrt", "shape_of", "sigmoid", "sign", "sin",
-    "size", "slice", "split", "sqrt", "square", "squeeze", "stack", "subtract",
-    "sum", "tanh", "transpose", "where",
-]  # fmt: skip
-"""The ops of the reference library: all are primitives."""
 
 
 class TestPlugin(PluginSuite):
@@ -44,18 +31,6 @@ def shape_sample(name: str, expected: Any) -> BackendSample:
     x = graph.parameter(amanda.parse_type("int32[n, 2]"), "x")
     graph.result(graph.add(name, [x]).output)
     return BackendSample(graph, [np.zeros((3, 2), "int32")], [np.array(expected)])
-
-
-def elements_sample() -> BackendSample:
-    """A sample of `gather_elements` in a dtype that the library has."""
-    numbers = np.arange(24, dtype="float32").reshape(2, 3, 4)
-    indices = np.array([[[2, -1], [0, 1]], [[1, 1], [-3, 0]]])
-    graph = amanda.Graph("amanda/std/1")
-    x = graph.parameter(amanda.parse_type("float32[2, 3, 4]"), "x")
-    i = graph.parameter(amanda.parse_type("int64[2, 2, 2]"), "i")
-    graph.result(graph.add("gather_elements", [x, i], {"axis": -2}).output)
-    expected = np.take_along_axis(numbers[:, :, :2], indices, 1)
-    return BackendSample(graph, [numbers, indices], [expected])
 
 
 @cache

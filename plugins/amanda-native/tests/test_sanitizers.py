@@ -7,12 +7,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import jsonschema
 import pytest
 from json_mutants import good_texts, mutants
+from library_checks import LIMIT, ROUNDS, run_driver, skip_without_sanitizers
 from native_libraries import (
     COMPILER,
     SANITIZED,
@@ -26,10 +26,6 @@ from native_libraries import (
 from amanda_native import GRAPH_SCHEMA, REFERENCE_SOURCE
 
 pytestmark = needs_compiler
-LIMIT = "-DMAX_ELEMENTS=((int64_t)1<<20)"
-"""So that a shape of a mutant does not take seconds to fill."""
-ROUNDS = max(int(os.environ.get("AMANDA_FUZZ_ROUNDS", "0")), 10_000)
-"""10,000 take two seconds."""
 
 
 @pytest.fixture(scope="session")
@@ -37,24 +33,9 @@ def driver() -> Path:
     """The driver with the backend in it, both with sanitizers."""
     target = Path(build_folder().name) / "driver"
     sources = [str(SOURCES / "mutant_driver.c"), str(REFERENCE_SOURCE)]
-    probe = Path(build_folder().name) / "probe.c"
-    probe.write_text("int main(void) { return 0; }\n")
-    command = [str(COMPILER), *SANITIZERS, "-o", str(target), str(probe)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode or subprocess.run([str(target)], check=False).returncode:
-        pytest.skip(f"the compiler has no sanitizers: {done.stderr.strip()[:200]}")
+    skip_without_sanitizers()
     run_compiler("-O1", *SANITIZERS, LIMIT, "-o", str(target), *sources)
     return target
-
-
-def run_driver(driver: Path, texts: Iterable[str]) -> list[int]:
-    """How many graphs were tried, compiled, and run; no sanitizer reports anything."""
-    data = [text.encode("utf-8", "surrogateescape") for text in texts]
-    stream = b"".join(b"%d\n%s" % (len(each), each) for each in data)
-    done = subprocess.run([str(driver)], input=stream, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode("utf-8", "replace")[-4000:]
-    assert done.stderr == b""
-    return [int(number) for number in done.stdout.split()]
 
 
 def test_the_graphs_run(driver: Path) -> None:

@@ -14,12 +14,6 @@ using Args = std::vector<std::tuple<int, int, Desc>>;
 
 constexpr auto F32_TYPE = dnnl::memory::data_type::f32;
 constexpr auto ANY = dnnl::memory::format_tag::any;
-// Elements and multiplications from which on oneDNN is used: below, a reference kernel
-// takes less time.
-#ifndef LARGE_FROM
-#define LARGE_FROM 1024
-#endif
-constexpr int64_t LARGE = LARGE_FROM;
 
 Dims dims_of(const ref_tensor &t) { return Dims(t.shape, t.shape + t.rank); }
 
@@ -108,7 +102,7 @@ Dims reshaped_strides(const ref_tensor &from, const Dims &strides, const ref_ten
 bool Plan::is_large_float(int number) const {
   if (number < 0) return false;
   const ref_tensor &t = values_[number].tensor;
-  return t.type == F32 && element_count(t) >= LARGE;
+  return t.type == F32 && element_count(t) >= model_.primitives_from;
 }
 
 // -- Ops that follow others ---------------------------------------------------------------
@@ -361,7 +355,7 @@ bool Plan::plan_matmul(const Node &node) {
   const int left = node.inputs[0], right = node.inputs[1];
   const ref_tensor p = values_[left].tensor, q = values_[right].tensor;
   if (y.type != F32 || p.rank < 2 || q.rank < 2 || !element_count(p) || !element_count(q) ||
-      element_count(y) * p.shape[p.rank - 1] < LARGE)
+      element_count(y) * p.shape[p.rank - 1] < model_.primitives_from)
     return false;
   for (const int value : {left, right})
     if (values_[value].buffer < 0) plain(value);
@@ -627,7 +621,7 @@ bool Plan::plan_binary(const Node &node) {
   ref_attributes a;
   std::vector<const ref_tensor *> x;
   const ref_tensor y = shape_of(node, 0, a, x);
-  if (y.type != F32 || element_count(y) < LARGE) return false;
+  if (y.type != F32 || element_count(y) < model_.primitives_from) return false;
   int left = node.inputs[0], right = node.inputs[1];
   if (node.type != "subtract" && node.type != "divide" && !same_shape(values_[left].tensor, y))
     std::swap(left, right);

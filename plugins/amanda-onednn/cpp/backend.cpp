@@ -50,6 +50,15 @@ class Executable {
     model_.set_weights(weights, count);
     weights_.assign(weights, weights + count);
   }
+  void set_options(const Json &options) {
+    const Json *from = options.find("primitives_from");
+    if (!from) return;
+    const bool is_digits = from->text.find_first_not_of("0123456789") == std::string::npos;
+    if (from->kind != Json::WORD || !is_digits || from->text.size() > 18 ||
+        from->integer() < 1)
+      throw Fault("", "the option primitives_from is no positive integer");
+    model_.primitives_from = from->integer();
+  }
   // After this, the weights are freed with the executable.
   void own_weights() { owns_ = true; }
   ~Executable() {
@@ -132,6 +141,8 @@ int32_t compile(const amanda_compile_args *args, void **executable, amanda_error
   return guarded(error, [&] {
     auto made = std::make_unique<Executable>(Graph::read(args->graph, args->graph_length),
                                              args->weights, args->weight_count);
+    if (args->options_length)
+      made->set_options(Json::read(args->options, args->options_length));
     made->own_weights();
     *executable = made.release();
     return AMANDA_OK;

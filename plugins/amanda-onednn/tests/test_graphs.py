@@ -1,24 +1,19 @@
-"""The backend over oneDNN: networks, layouts, ops that are computed together."""
+"""The backend over oneDNN: layouts, ops that are computed together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from onednn_library import needs_onednn, onednn_library
-from test_networks import assert_runs_as_on_numpy
+from onednn_variants import needs_onednn
 
 import amanda
 from amanda.graph import Graph
 from amanda_std import ops, trace
 
-pytestmark = [
-    needs_onednn,
-    pytest.mark.filterwarnings("ignore"),  # of PyTorch, while it exports
-]
+pytestmark = needs_onednn
 
 
 def random_array(*shape: int, seed: int = 0) -> Any:
@@ -26,9 +21,9 @@ def random_array(*shape: int, seed: int = 0) -> Any:
 
 
 def assert_equals_numpy(graph: Graph, feeds: Sequence[Any]) -> None:
-    """Two runs on the library, of which the second has its plan, as on numpy."""
+    """Two runs on oneDNN, of which the second has its plan, as on numpy."""
     expected = amanda.run(graph, feeds, backend="numpy")
-    compiled = amanda.compile(graph, backend=f"native:{onednn_library()}")
+    compiled = amanda.compile(graph, backend="onednn")
     for _ in range(2):
         found = compiled(feeds)
         assert found.keys() == expected.keys()
@@ -42,22 +37,6 @@ def traced(function: Any, *shapes: Sequence[int]) -> tuple[Graph, list[Any]]:
     types = [amanda.parse_type(f"float32{list(shape)}") for shape in shapes]
     feeds = [random_array(*shape, seed=i + 1) for i, shape in enumerate(shapes)]
     return trace(function, types), feeds
-
-
-@pytest.mark.parametrize("name", ["ResNet-50", "BERT-base", "ViT-B", "GPT-2"])
-def test_a_small_network(name: str, tmp_path: Path) -> None:
-    assert_runs_as_on_numpy(name, tmp_path, onednn_library(), small=True)
-
-
-@pytest.mark.parametrize("name", ["BERT-base", "ViT-B"])
-def test_a_network_with_symbolic_sizes(name: str, tmp_path: Path) -> None:
-    assert_runs_as_on_numpy(name, tmp_path, onednn_library(), small=True, dynamic=True)
-
-
-@pytest.mark.models
-@pytest.mark.parametrize("name", ["ResNet-50", "BERT-base", "ViT-B", "GPT-2"])
-def test_a_network_of_full_size(name: str, tmp_path: Path) -> None:
-    assert_runs_as_on_numpy(name, tmp_path, onednn_library(), small=False)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +153,7 @@ def test_shape_arguments_that_depend_on_values() -> None:
     twice = graph.add("add", [n, n]).output
     part = graph.add("slice", [x, n, twice]).output
     graph.result(graph.add("relu", [part]).output, "y")
-    compiled = amanda.compile(graph, backend=f"native:{onednn_library()}")
+    compiled = amanda.compile(graph, backend="onednn")
     fed = random_array(40, 60)
     for low in ((1, 2), (10, 20), (3, 5)):
         found = compiled([fed, np.array(low)])["y"]
@@ -198,7 +177,7 @@ def test_a_fault_names_the_op() -> None:
     x = graph.parameter(amanda.parse_type("float32[n, 2]"), "x")
     i = graph.parameter(amanda.parse_type("int64[1]"), "i")
     graph.result(graph.add("gather", [x, i], name="rows").output, "y")
-    compiled = amanda.compile(graph, backend=f"native:{onednn_library()}")
+    compiled = amanda.compile(graph, backend="onednn")
     with pytest.raises(amanda.errors.BackendError, match="out of range") as caught:
         compiled([random_array(3, 2), np.array([5])])
     assert "rows" in str(caught.value.where)

@@ -17,6 +17,10 @@ namespace amanda {
 using Dims = dnnl::memory::dims;
 using Desc = dnnl::memory::desc;
 
+#ifndef PRIMITIVES_FROM
+#define PRIMITIVES_FROM 1024
+#endif
+
 // A tensor whose elements are known before anything runs.
 struct Known {
   ref_tensor tensor;
@@ -33,6 +37,9 @@ class Model {
 
   const Graph graph;
   std::map<int, Known> constants;  // by value
+  // Elements and multiplications from which on oneDNN is used: below, a reference kernel
+  // takes less time.
+  int64_t primitives_from = PRIMITIVES_FROM;
 
  private:
   std::mutex lock_;
