@@ -130,16 +130,32 @@ def test_checks_of_style_and_types_run_after_one_that_failed(
 def test_everything_includes_style_and_types(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: dict[str, tuple[object, ...]] = {}
 
-    def note(title: str, log: Path, *command: object) -> int:
+    def note(title: str, log: Path, *command: object, is_alone: bool = True) -> int:
         steps[log.stem] = command
         return 0
 
     monkeypatch.setattr(run, "step", note)
     monkeypatch.setattr(run, "environment", lambda count: Path(sys.executable))
     run.tests(["--all"])
-    assert list(steps) == ["tox", "wheels", "core", "py", "quick"]
+    assert steps.keys() == {"tox", "wheels", "core", "py", "quick"}
+    assert list(steps).index("core") < list(steps).index("py")
     assert steps["py"][-2:] == ("--", "with-lint")
     assert steps["core"][-2:] == ("-m", run.LEFT_OUT)
+    assert f"--ignore={run.OF_CORE[0]}" in steps["quick"]
+
+
+def test_every_lane_runs_and_names_what_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def end(title: str, log: Path, *command: object, is_alone: bool = True) -> int:
+        return int(log.stem in ("wheels", "core"))
+
+    monkeypatch.setattr(run, "step", end)
+    monkeypatch.setattr(run, "environment", lambda count: Path(sys.executable))
+    with pytest.raises(SystemExit, match=r"failed: wheels, core$"):
+        run.tests([])
+    run.tests(["--quick"])
+    assert capsys.readouterr().out == "all is well\n"
 
 
 # -- what a user sees ----------------------------------------------------------------

@@ -19,6 +19,7 @@ import threading
 import time
 import venv
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,16 +52,18 @@ PATIENCE = 60.0  # seconds between lines about progress where there is no termin
 
 
 class Progress:
-    """One line about a running step: rewritten on a terminal, else now and then."""
+    """One line about a running step: rewritten on a terminal, else now and then.
 
-    def __init__(self, title: str) -> None:
+    Where steps run side by side (`is_alone` is false), no line is rewritten."""
+
+    def __init__(self, title: str, *, is_alone: bool = True) -> None:
         self._title = title
         self._began = time.monotonic()
         self.run = ""
         """Which of several runs of tests it is."""
         self.share = ""
         """How much of it is done."""
-        self._lines = sys.stdout.isatty()
+        self._lines = sys.stdout.isatty() and is_alone
         self._shown = self._began
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -85,10 +88,11 @@ class Progress:
                 self._print(line, end="" if self._lines else "\n")
 
     def _print(self, line: str, end: str) -> None:
-        print(f"\r\x1b[K{line}" if self._lines else line, end=end, flush=True)
+        beginning = "\r\x1b[K" if self._lines else ""
+        print(f"{beginning}{line}{end}", end="", flush=True)  # in one piece
 
 
-def step(title: str, log: Path, *command: str | Path) -> int:
+def step(title: str, log: Path, *command: str | Path, is_alone: bool = True) -> int:
     """Run a command in the root folder; its output goes to a file.
 
     If it fails, the end of the output is printed. Returns its exit code.
@@ -96,7 +100,7 @@ def step(title: str, log: Path, *command: str | Path) -> int:
     # no background downloads of newer seed packages
     settings = {**os.environ, "VIRTUALENV_NO_PERIODIC_UPDATE": "1"}
     settings["PYTHONUNBUFFERED"] = "1"
-    progress = Progress(title)
+    progress = Progress(title, is_alone=is_alone)
     progress.start()
     log.parent.mkdir(exist_ok=True)
     summary: dict[str, int] = {}
@@ -122,7 +126,8 @@ def step(title: str, log: Path, *command: str | Path) -> int:
     progress.end(counts or ("done" if code == 0 else "failed"))
     if code:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        print(*lines[-TAIL:], f"failed: {log} has all of its output", sep="\n")
+        told = [*lines[-TAIL:], f"failed: {log} has all of its output\n"]
+        print("\n".join(told), end="", flush=True)
     return code
 
 
@@ -169,30 +174,48 @@ def main_job() -> None:
     print(NEXT.format(bin=python.parent.relative_to(ROOT)))
 
 
-def tests(arguments: Sequence[str]) -> None:
-    """Run tox environments, one after the other."""
-    names = ["wheels", "core", "py"]
+def lanes_of(arguments: Sequence[str]) -> list[list[str]]:
+    """The tox environments: those of a lane one after the other, lanes side by side.
+
+    Builds and installations use one processor; what is beside them uses the others."""
     if "--quick" in arguments:
-        names = ["quick"]
-    elif "--all" in arguments:
-        names.append("quick")
-    elif not any(ROOT.glob("plugins/[!_]*/pyproject.toml")):
-        names.remove("core")  # without plug-ins, it repeats "py"
+        return [["quick"]]
+    if "--all" in arguments:
+        return [["wheels", "quick"], ["core", "py"]]
+    has_plugins = any(ROOT.glob("plugins/[!_]*/pyproject.toml"))
+    # without plug-ins, "core" repeats "py"
+    return [["wheels"], ["core", "py"] if has_plugins else ["py"]]
+
+
+def arguments_of(name: str, arguments: Sequence[str]) -> list[str]:
+    """What a tox environment gets after `--`."""
     rest = [word for word in arguments if word not in ("--quick", "--all", "--")]
+    if name == "py" and "--all" in arguments:
+        return ["with-lint", *rest]
+    return rest if "--quick" in arguments else [*ONCE.get(name, ()), *rest]
+
+
+def tests(arguments: Sequence[str]) -> None:
+    """Run tox environments, in two lanes."""
+    lanes = lanes_of(arguments)
+    names = [name for lane in lanes for name in lane]
     count = len(names) + 2
     python = environment(count)
     log = ENVIRONMENT / "tox.log"
     pip = (python, "-m", "pip", "install", "--disable-pip-version-check")
     set_up(f"[2/{count}] test runner tox", log, *pip, "tox>=4.29")
-    failed = []
-    for i, name in enumerate(names, start=3):
-        title = f"[{i}/{count}] {name}: {STEPS[name]}"
-        tox = (python, "-m", "tox", "run", "-e", name, "--colored", "no")
-        out = ONCE.get(name, ()) if "py" in names else ()
-        if name == "py" and "--all" in arguments:
-            out = ("with-lint",)
-        if step(title, ROOT / ".tox" / f"{name}.log", *tox, "--", *out, *rest):
-            failed.append(name)
+
+    def failed_of(lane: Sequence[str]) -> list[str]:
+        return [name for name in lane if run_environment(name)]
+
+    def run_environment(name: str) -> int:
+        title = f"[{names.index(name) + 3}/{count}] {name}: {STEPS[name]}"
+        tox = (python, "-m", "tox", "run", "-e", name, "--colored", "no", "--")
+        told, log = arguments_of(name, arguments), ROOT / ".tox" / f"{name}.log"
+        return step(title, log, *tox, *told, is_alone=len(lanes) == 1)
+
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        failed = [name for found in pool.map(failed_of, lanes) for name in found]
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")
     print("all is well")
