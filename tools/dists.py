@@ -30,6 +30,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,24 +39,7 @@ PIP_INSTALL = (
     *(sys.executable, "-m", "pip", "install"),
     *("--quiet", "--disable-pip-version-check"),
 )
-_HOOK = """
-import sys
-from importlib import import_module
-getattr(import_module(sys.argv[1]), sys.argv[2])(sys.argv[3])
-"""
-"""Call a hook of a build backend with a folder."""
-_ASKED = """
-import json, os, sys
-from importlib import import_module
-asked = set()
-for folder, backend in json.loads(sys.argv[2]):
-    os.chdir(folder)
-    hook = f"get_requires_for_build_{sys.argv[1]}"
-    asked.update(getattr(import_module(backend), hook, list)())
-print()
-print(json.dumps(sorted(asked)))
-"""
-"""Print what build backends require for wheels or editable wheels, on the last line."""
+BUILD_HOOKS = (sys.executable, "-P", ROOT / "tools" / "build_hooks.py")
 
 
 @dataclass(frozen=True)
@@ -199,8 +183,9 @@ def install_build_requirements(
 ) -> None:
     """Install what builds need: what they declare, then what their backends ask for."""
     run(*pip, *sorted({n for dist in chosen for n in dist.build_system["requires"]}))
-    backends = [(str(d.folder), d.build_system["build-backend"]) for d in chosen]
-    command = (sys.executable, "-P", "-c", _ASKED, kind, json.dumps(backends))
+    pairs = [(d.build_system["build-backend"], str(d.folder)) for d in chosen]
+    hook = f"get_requires_for_build_{kind}"
+    command = (*BUILD_HOOKS, "requires", hook, *chain.from_iterable(pairs))
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     if asked := json.loads(done.stdout.splitlines()[-1]):
         run(*pip, *asked)
@@ -248,7 +233,7 @@ def call_hook(dist: Dist, hook: str, source: Path, out: Path, named: str) -> Pat
     """The file that a hook of the build backend creates in a folder."""
     out.mkdir(parents=True, exist_ok=True)
     backend = dist.build_system["build-backend"]
-    run(sys.executable, "-P", "-c", _HOOK, backend, hook, out, at=source)
+    run(*BUILD_HOOKS, "build", backend, hook, out, at=source)
     (made,) = out.glob(named)
     return made
 
