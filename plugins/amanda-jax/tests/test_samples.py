@@ -1,7 +1,9 @@
 """Every sample of every op of the hub set, through this backend.
 
 Each passes against the value that the sample expects, or its op is declined with a
-reason. Samples of an op share a program; `-m scale` compiles one for each.
+reason. Samples of an op share a program, and of many of them some are taken; `-m scale`
+takes each, in a program of its own. Of ops with the same rule for shapes some are tried
+with unknown sizes; `-m scale` tries the others.
 `python test_samples.py [told|open|fed]` prints the counts.
 """
 
@@ -30,8 +32,10 @@ LOOSE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-6,
          "complex64": 2e-5, "complex128": 1e-6}  # fmt: skip
 
 
-PER_PROGRAM = 24
+PER_PROGRAM = 16
 """Samples of an op that are compiled together, in half the time of one by one."""
+OF_A_RULE = 6
+"""Ops with the same rule for shapes that are tried with unknown sizes by default."""
 
 
 def graph_of(
@@ -163,9 +167,17 @@ def samples_of(name: str) -> Iterator[Sample]:
     return iter(()) if rule is None else iter(rule())
 
 
+def spread(samples: Sequence[Sample], most: int) -> list[Sample]:
+    """So many samples at most, at equal distances."""
+    count = min(most, len(samples))
+    return [samples[i * len(samples) // count] for i in range(count)]
+
+
 @pytest.mark.parametrize("name", OPS)
 def test_samples(name):
-    found = outcomes(OPS[name], samples_of(name), PER_PROGRAM)
+    numbers = [s for s in samples_of(name) if is_of_numbers(OPS[name], s)]
+    chosen = spread(numbers, PER_PROGRAM)
+    found = outcomes(OPS[name], chosen, PER_PROGRAM)
     assert found <= {UNSUPPORTED.get(name, "passed")}
 
 
@@ -182,9 +194,19 @@ def ways(name: str) -> list[str]:
     return ["open", "fed"] if any(p.kind.role == "host" for p in params) else ["open"]
 
 
-@pytest.mark.parametrize(
-    ("name", "way"), [(name, way) for name in OPS for way in ways(name)]
-)
+def names_and_ways() -> Iterator[Any]:
+    """Parameters: an op, and a way. Ops that repeat a rule for shapes are for scale."""
+    met: Counter[object] = Counter()
+    for name, operation in OPS.items():
+        rule = operation.shape_rule
+        met[rule and rule.function] += 1
+        is_repeated = rule is not None and met[rule.function] > OF_A_RULE
+        marks = [pytest.mark.scale] if is_repeated else []
+        for way in ways(name):
+            yield pytest.param(name, way, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "way"), [*names_and_ways()])
 def test_samples_of_which_the_graph_knows_less(name, way):
     found = outcomes(OPS[name], islice(samples_of(name), 3), PER_PROGRAM, way)
     assert found <= {UNSUPPORTED.get(name, "passed")}
