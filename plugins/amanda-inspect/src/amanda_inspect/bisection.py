@@ -66,6 +66,8 @@ class OpError:
     an error."""
     inside: tuple[str, ...] = ()
     """The ops, outermost first, in whose bodies it is."""
+    port: OutputPort | None = None
+    """The output that is most off, of an op that makes an error."""
 
     @property
     def is_made(self) -> bool:
@@ -201,10 +203,15 @@ class _Search(NamedTuple):
                 if found.first is None:
                     region = run.reference_region(error.op)
                     error = replace(error, reference=region)
-                error = self._locate(error, run)
+                located = self._locate(error, run)
+                if located.made is error.made:  # no error in a body stands for it
+                    located = _add_measures(located, values)
+                error = located
                 if found.first is not None:
                     error = replace(error, values=None, reference=None)
             found.errors.append(error)
+            if error.is_made and self.in_body:  # the first of them is named
+                break
         if not self.in_body:
             found.results = run.result_differences()
         return found
@@ -257,10 +264,10 @@ class _Search(NamedTuple):
 
 
 def _op_error(values: OpValues, matching: Matching) -> OpError:
+    """The error of an op, without measures."""
     wanted = values.wanted
     differences = {
-        port: compare_values(made, wanted[port], measures=False)
-        for port, made in values.made.items()
+        port: _difference(made, wanted[port]) for port, made in values.made.items()
     }
     sizes = {
         port: error_size(values.made[port], wanted[port], difference)
@@ -268,17 +275,27 @@ def _op_error(values: OpValues, matching: Matching) -> OpError:
     }
     port = max(sizes, key=sizes.__getitem__)
     size, bound = sizes[port], rounding_bound(wanted[port])
-    is_made = size > bound
-    made = differences[port]
-    if is_made:
-        made = compare_values(values.made[port], wanted[port])
-    return OpError(
-        values.op,
-        matching.ops.get(values.op),
-        made,
-        compare_values(values.total[port], wanted[port], measures=is_made),
-        size,
-        bound,
-        values.unmatched,
-        values=values if is_made else None,
-    )
+    made = total = differences[port]
+    if values.total[port] is not values.made[port]:
+        total = _difference(values.total[port], wanted[port])
+    op, counterpart = values.op, matching.ops.get(values.op)
+    error = OpError(op, counterpart, made, total, size, bound, values.unmatched)
+    return replace(error, values=values, port=port) if size > bound else error
+
+
+def _add_measures(error: OpError, values: OpValues) -> OpError:
+    """An error with the measures of the output that is most off."""
+    port = error.port
+    assert port is not None
+    wanted = values.wanted[port]
+    made = total = compare_values(values.made[port], wanted)
+    if values.total[port] is not values.made[port]:
+        total = compare_values(values.total[port], wanted)
+    return replace(error, made=made, total=total)
+
+
+def _difference(got: Any, wanted: Any) -> Difference:
+    """The difference of two values; a value that is not computed twice has none."""
+    if got is wanted and hasattr(wanted, "dtype"):
+        return Difference(True, size=wanted.size, max_abs=0.0)
+    return compare_values(got, wanted, measures=False)

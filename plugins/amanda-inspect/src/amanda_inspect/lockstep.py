@@ -1,13 +1,13 @@
 """Two graphs run side by side in windows, op by op of the second.
 
 Each window of `b` runs twice: on the values of its own run, and each op on those of the
-reference that correspond to what it reads.
+reference that correspond to what it reads. What both graphs share runs once.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from amanda.graph import Graph, Op, OutputPort, copy_ops
 from amanda.types import DType, TensorType, Type, accepts
 from amanda_inspect.matching import Matching
 from amanda_inspect.rounding import error_size, rounding_bound
+from amanda_inspect.sharing import Sharing
 from amanda_inspect.value_store import MemoryBudget, ValueStore
 from amanda_inspect.windows import (
     Backend,
@@ -141,6 +142,8 @@ class Lockstep:
             for port in matching.b.parameters
             if values.get(port) in feeds
         }
+        self._sharing = Sharing(matching, has_one_backend=sides[0] == sides[1])
+        self._sharing.add_inputs(list(self._feeds))
         self._feeds.update(own or {})
         self.own = ValueStore(budget)
         """The values of the run of `b`."""
@@ -195,6 +198,7 @@ class Lockstep:
             yield from self._run_window(ops)
 
     def _run_window(self, ops: list[Op]) -> Iterator[OpValues]:
+        self._sharing.add(ops)
         matched, inside = self.matching.values, _reads_within(ops)
         compared = [p for op in ops for p in op.outputs if p in matched]
         later = [
@@ -203,18 +207,23 @@ class Lockstep:
             for p in op.outputs
             if p not in matched and self._readers[p] > inside[p]
         ]
-        values = [*compared, *later]
-        if self._has_own_run:
-            total = run_ops(self.matching.b, ops, values, self._own_value, self.backend)
-            self.own.update(total)
-        self._made = made = self._run_forced(ops, values)
+        total = self._run_own(ops, [*compared, *later])
+        wanted = {port: self.reference.value(matched[port]) for port in compared}
+        same = [p for op in ops if op in self._sharing.same_ops for p in op.outputs]
+        made = total | {port: wanted[port] for port in same}
+        made |= self._run_forced(ops, [*compared, *later])
+        total |= {p: wanted[p] for p in compared if p in self._sharing.values}
         if not self._has_own_run:
             total = made
+        self._made = made
         self._chained.update({port: made[port] for port in later})
-        wanted = {port: self.reference.value(matched[port]) for port in compared}
         for op in ops:
             if op in self._matched_ops:
                 yield self._op_values(op, made, total, wanted)
+        self._release_values(ops, inside)
+
+    def _release_values(self, ops: list[Op], inside: Counter[OutputPort]) -> None:
+        """Release what no window needs after one."""
         self._readers.subtract(inside)
         for port in self._needed_by(ops):
             self.reference.need_less(port)
@@ -223,6 +232,19 @@ class Lockstep:
                 if self._readers[port] <= 0 and port not in self._feeds:
                     del store[port]
         self._made = {}
+
+    def _run_own(self, ops: list[Op], values: list[OutputPort]) -> Values:
+        """Values of the run of `b`, but for those that it shares with the reference."""
+        if not self._has_own_run:
+            return {}
+        shared = self._sharing.values
+        found = run_ops(
+            self.matching.b, self._sharing.own_ops(ops),
+            [port for port in values if port not in shared],
+            self._own_value, self.backend,
+        )  # fmt: skip
+        self.own.update(found)
+        return found
 
     def _op_values(
         self, op: Op, made: Values, total: Values, wanted: Values
@@ -258,10 +280,11 @@ class Lockstep:
         after = self._compared_after(op)
         if not after or any(port in self.matching.b.results for port in pairs):
             return False
-        chained = self._run_without(pairs, after)
+        known = [op] if pairs.keys() >= set(op.outputs) else []
+        chained = self._run_without(pairs, after, known)
         if any(self._error_of(chained[each]) >= size / 10 for each in after):
             values.update(pairs)
-            if any(self._error_of(self._run_chained(each)) < inf for each in after):
+            if any(self._is_right(each) for each in after):
                 for port in pairs:
                     del self._chained[port]
                 return False
@@ -273,13 +296,19 @@ class Lockstep:
         return True
 
     def _run_without(
-        self, pairs: Mapping[OutputPort, OutputPort], ops: list[Op]
+        self, pairs: Mapping[OutputPort, OutputPort], ops: list[Op], known: list[Op]
     ) -> dict[Op, Values]:
-        """The outputs of ops, and of those between, without pairs of values."""
+        """The outputs of ops, and of those between, without pairs of values; what
+        `known` ops give is not computed again."""
         for port in pairs:
             del self.matching.values[port]
             self._chained[port] = self._made[port]
-        return {each: self._run_chained(each) for each in ops}
+        return {each: self._run_chained(each, known) for each in ops}
+
+    def _is_right(self, op: Op) -> bool:
+        """Whether an op gives what the reference has, where it reads that."""
+        is_same = op in self._sharing.same_ops
+        return is_same or self._error_of(self._run_chained(op)) < inf
 
     def _compared_after(self, op: Op) -> list[Op]:
         """The next ops whose outputs correspond that read what an op computes."""
@@ -297,9 +326,10 @@ class Lockstep:
                         waiting.append(user)
         return list(found)
 
-    def _run_chained(self, op: Op) -> Values:
-        """The outputs of an op, and of those before it that have no counterparts."""
-        ops = self.segment(op)
+    def _run_chained(self, op: Op, known: Sequence[Op] = ()) -> Values:
+        """The outputs of an op, and of those before it that have no counterparts and
+        are not known."""
+        ops = self.segment(op, known)
         wanted = [port for each in ops for port in each.outputs]
         return run_ops(self.matching.b, ops, wanted, self.forced_value, self.backend)
 
@@ -314,14 +344,16 @@ class Lockstep:
                 worst = max(worst, size if size <= rounding_bound(wanted) else inf)
         return worst
 
-    def segment(self, op: Op) -> list[Op]:
-        """An op and the ops without counterparts that it depends on, in order."""
+    def segment(self, op: Op, known: Sequence[Op] = ()) -> list[Op]:
+        """An op and the ops without counterparts that it depends on, in order: from
+        values on that correspond, or that `known` ops compute."""
         found: dict[Op, None] = {op: None}
         waiting = [op]
         while waiting:
             for port in reads_of(waiting.pop()):
                 source = port.op
                 is_open = port not in self.matching.values and source is not port.graph
+                is_open = is_open and source not in known
                 if is_open and not source.is_constant and source not in found:
                     found[source] = None
                     waiting.append(source)
@@ -358,6 +390,8 @@ class Lockstep:
         """A value of the run of `b`, computed again where it was released."""
         if port.op.is_constant:
             return constant_array(port)
+        if port in self._sharing.values:
+            return self.reference.value(self.matching.values[port])
         if port not in self.own:
             ops, read = _ops_before(port, self.own), self._own_value
             return run_ops(self.matching.b, ops, [port], read, self.backend)[port]
@@ -373,8 +407,14 @@ class Lockstep:
         value = self.reference.value(self.matching.values[port])
         return value if _may_be(value, port.type) else self._own_value(port)
 
-    def _run_forced(self, ops: list[Op], wanted: list[OutputPort]) -> Values:
-        """The outputs of ops that read values of the reference."""
+    def _run_forced(self, window: list[Op], values: list[OutputPort]) -> Values:
+        """The outputs of ops that read values of the reference, where no other run has
+        them."""
+        ops = self._sharing.forced_ops(window, has_own_run=self._has_own_run)
+        given = {port for op in ops for port in op.outputs}
+        wanted = [port for port in values if port in given]
+        if not wanted:
+            return {}
         graph = self.matching.b
         part = Graph(graph.namespace, graph.name)
         part.imports.update(graph.imports)
@@ -410,7 +450,7 @@ class Lockstep:
                 continue
             key = port.index if port.name is None else port.name
             wanted = self.reference.value(self.matching.values[value])
-            found[key] = compare_values(self.own[value], wanted)
+            found[key] = compare_values(self._own_value(value), wanted)
         return found
 
 

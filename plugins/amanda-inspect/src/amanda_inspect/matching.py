@@ -56,6 +56,24 @@ class Matching:
         self.values: dict[OutputPort, OutputPort] = {}
         self._used: set[Op] = set()
         self._paired: set[OutputPort] = set()
+        self._equal: dict[tuple[Op, Op], bool] = {}
+
+    def copy(self) -> Matching:
+        """A copy, whose pairs may be dropped."""
+        copy = Matching(self.a, self.b)
+        copy.ops, copy.values = dict(self.ops), dict(self.values)
+        copy._used, copy._paired = set(self._used), set(self._paired)
+        copy._equal = self._equal
+        return copy
+
+    def equal_constants(self, mine: Op, theirs: Op) -> bool:
+        """Whether two constants have the same elements; compared once."""
+        if (mine, theirs) not in self._equal:
+            both = mine.attrs.get("value"), theirs.attrs.get("value")
+            tensors = [each for each in both if isinstance(each, Tensor)]
+            equal = len(tensors) == 2 and tensors[0].same_content(tensors[1])
+            self._equal[mine, theirs] = equal
+        return self._equal[mine, theirs]
 
     def add(self, op: Op, other: Op) -> bool:
         """Match two ops with their outputs, if nothing says otherwise.
@@ -317,6 +335,8 @@ def attribute_changes(op: Op, other: Op) -> list[Change]:
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a.dtype == b.dtype and a.shape == b.shape and a.digest() == b.digest()
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, float) and isinstance(b, float):
         return a == b or _as_float32(a) == _as_float32(b)
     return bool(type(a) is type(b) and a == b)

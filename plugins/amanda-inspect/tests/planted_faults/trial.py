@@ -34,6 +34,9 @@ class Trial(NamedTuple):
     """For loading, compiling and running both files once, one after the other."""
     seconds: float
     """For loading and bisecting them."""
+    plain_cpu_seconds: float
+    cpu_seconds: float
+    """The same in processor time of all threads, which other processes change less."""
     discarded: int = 0
     """Places that were drawn before, where the change changes no result."""
     peak_bytes: int = 0
@@ -75,32 +78,44 @@ def run_trial(
     """Plant a fault at a place drawn by a seed, and bisect."""
     reference = network.file(fault.a)
     with tempfile.TemporaryDirectory(dir=network.folder) as folder:
-        start = time.perf_counter()
+        start = _clocks()
         _run(reference, network.feeds, backend)
-        plain = time.perf_counter() - start
+        plain = _since(start)
         right = _right_results(network.file(fault.b), network, backend)
         random = Random(f"{seed}, {fault}")
         discarded = 0
         for _ in range(DRAWS):
             file, plant = _plant(fault, network, Path(folder), random)
-            start = time.perf_counter()
+            start = _clocks()
             results = _run(file, network.feeds, backend)
-            seconds = time.perf_counter() - start
+            other = _since(start)
             if _differ(results, right):
                 break
             discarded += 1
         else:
             raise LookupError(f"{fault} changes no result")
-        plain += seconds
-        start = time.perf_counter()
+        start = _clocks()
         a, b = amanda.load(reference), amanda.load(file)
         if tracemalloc.is_tracing():
             tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
         found = bisect(a, b, network.feeds, backend=backend, max_memory=max_memory)
-        seconds = time.perf_counter() - start
+        wall, cpu = _since(start)
         peak = tracemalloc.get_traced_memory()[1] - before
-        return Trial(fault, plant, found, plain, seconds, discarded, peak)
+        plain_wall, plain_cpu = (x + y for x, y in zip(plain, other, strict=True))
+        return Trial(
+            fault, plant, found, plain_wall, wall, plain_cpu, cpu, discarded, peak
+        )
+
+
+def _clocks() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
+
+
+def _since(start: tuple[float, float]) -> tuple[float, float]:
+    """Seconds that have passed, and processor time that was used, since then."""
+    wall, cpu = _clocks()
+    return wall - start[0], cpu - start[1]
 
 
 def _right_results(file: Path, network: Network, backend: str) -> list[Any]:
