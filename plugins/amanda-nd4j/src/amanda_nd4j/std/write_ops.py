@@ -263,6 +263,18 @@ def write_triu(o: Any, x: Any, k: Any = 0) -> Any:
     return o.triu(x, diag=_one(k, "the diagonal"))
 
 
+def write_tril(o: Any, x: Any, k: Any = 0) -> Any:
+    """tril to triu of the transposed matrices."""
+    rank = rank_of(x)
+    order = as_input([*range(rank - 2), rank - 1, rank - 2])
+    upper = o.triu(o.transpose(x, order), diag=-_one(k, "the diagonal"))
+    return o.transpose(upper, order)
+
+
+def write_trunc(o: Any, x: Any) -> Any:
+    return o.multiply(o.sign(x), o.floor(o.abs(x)))
+
+
 def write_dim(o: Any, x: Any, *, axis: int) -> Any:
     return o.size_at(x, dimensions=axis, dtype=DType("int64"))
 
@@ -277,6 +289,8 @@ def write_bitcast(o: Any, x: Any, *, dtype: Any) -> Any:
 WRITE: dict[str, Any] = {
     "scatter_nd": write_scatter_nd,
     "triu": write_triu,
+    "tril": write_tril,
+    "trunc": write_trunc,
     "dim": write_dim,
     "bitcast": write_bitcast,
     "probe": write_identity,
