@@ -7,6 +7,9 @@
     python tools/dists.py types                mypy over all of them, and what is beside
     python tools/dists.py wheels FOLDER        build all, install them afresh, try them
 
+    python tools/dists.py hook BACKEND HOOK FOLDER      call a hook of a build backend
+    python tools/dists.py asked HOOK BACKEND PROJECT ...  what it asks for, as JSON
+
 A distribution is core, namespaces, or any folder of plugins/ or examples/ that has a
 pyproject.toml: nothing is listed. NAME may be `plugin-` and the name of a folder.
 
@@ -30,6 +33,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -39,7 +43,8 @@ PIP_INSTALL = (
     *(sys.executable, "-m", "pip", "install"),
     *("--quiet", "--disable-pip-version-check"),
 )
-BUILD_HOOKS = (sys.executable, "-P", ROOT / "tools" / "build_hooks.py")
+THIS = (sys.executable, "-P", Path(__file__).resolve())
+"""This program in a process of its own, which finds what was just installed."""
 
 
 @dataclass(frozen=True)
@@ -185,10 +190,22 @@ def install_build_requirements(
     run(*pip, *sorted({n for dist in chosen for n in dist.build_system["requires"]}))
     pairs = [(d.build_system["build-backend"], str(d.folder)) for d in chosen]
     hook = f"get_requires_for_build_{kind}"
-    command = (*BUILD_HOOKS, "requires", hook, *chain.from_iterable(pairs))
+    command = (*THIS, "asked", hook, *chain.from_iterable(pairs))
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     if asked := json.loads(done.stdout.splitlines()[-1]):
         run(*pip, *asked)
+
+
+def print_asked(hook: str, backends: Sequence[str], projects: Sequence[str]) -> None:
+    """Print what backends ask for to build projects, as JSON on the last line.
+
+    The hook may be missing, as PEP 517 allows."""
+    asked: set[str] = set()
+    for backend, project in zip(backends, projects, strict=True):
+        os.chdir(project)
+        asked.update(getattr(import_module(backend), hook, list)())
+    print()
+    print(json.dumps(sorted(asked)))
 
 
 def types() -> None:
@@ -233,7 +250,7 @@ def call_hook(dist: Dist, hook: str, source: Path, out: Path, named: str) -> Pat
     """The file that a hook of the build backend creates in a folder."""
     out.mkdir(parents=True, exist_ok=True)
     backend = dist.build_system["build-backend"]
-    run(*BUILD_HOOKS, "build", backend, hook, out, at=source)
+    run(*THIS, "hook", backend, hook, out, at=source)
     (made,) = out.glob(named)
     return made
 
@@ -273,6 +290,10 @@ def main(arguments: Sequence[str]) -> None:
             install(names, tests=False)
         case ["types"]:
             types()
+        case ["asked", hook, *rest]:
+            print_asked(hook, rest[::2], rest[1::2])
+        case ["hook", backend, hook, folder]:
+            getattr(import_module(backend), hook)(folder)
         case ["wheels", folder]:
             wheels(Path(folder).resolve())
         case _:

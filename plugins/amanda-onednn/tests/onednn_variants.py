@@ -9,7 +9,6 @@ import subprocess
 import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,18 @@ SOURCE = Path(__file__).resolve().parent.parent
 OF_PYTHON = str(Path(sys.executable).parent)
 CMAKE = shutil.which("cmake", path=f"{os.environ['PATH']}{os.pathsep}{OF_PYTHON}")
 HEADERS = "onednn-devel-cpu-gomp"
-IS_INSTALLED = find_spec("amanda_onednn") is not None
+
+
+def _is_installed(name: str) -> bool:
+    """Whether a distribution is installed; pytest finds modules that are not."""
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+IS_INSTALLED = _is_installed("amanda-onednn")
 
 needs_onednn = pytest.mark.skipif(
     not IS_INSTALLED, reason="amanda-onednn is not installed"
@@ -32,11 +42,7 @@ def _missing() -> str | None:
         return "amanda-onednn is not installed"
     if CMAKE is None:
         return "there is no cmake"
-    try:
-        distribution(HEADERS)
-    except PackageNotFoundError:
-        return f"{HEADERS} is not installed"
-    return None
+    return None if _is_installed(HEADERS) else f"{HEADERS} is not installed"
 
 
 MISSING = _missing()
