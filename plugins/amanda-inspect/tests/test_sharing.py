@@ -187,6 +187,18 @@ def test_what_makes_ops_the_same(
     assert sorted(found) == same
 
 
+@pytest.mark.parametrize("size", [3, 100_000])
+def test_constants_are_the_same_by_their_bytes(size: int) -> None:
+    arrays = [np.full(size, np.nan, "float32") for _ in range(4)]
+    arrays[2][-1] = 0.0
+    arrays[3] = arrays[3].view("int32")
+    graph = amanda.Graph(HUB)
+    first, *others = (graph.constant(array) for array in arrays)
+    matching = match_graphs(graph, graph)
+    equal = [matching.equal_constants(first, other) for other in others]
+    assert equal == [True, False, False]
+
+
 def test_versions_of_a_dictionary_share_nothing() -> None:
     a, b = (amanda.Graph(f"amanda/onnx/{version}") for version in (18, 17))
     for graph in (a, b):
