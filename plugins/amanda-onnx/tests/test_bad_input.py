@@ -30,7 +30,7 @@ def node(kind, inputs, outputs, **attrs):
     return helper.make_node(kind, inputs.split(), outputs.split(), **attrs)
 
 
-def refused(proto, *words, **options):
+def assert_refused(proto, *words, **options):
     raw = proto if isinstance(proto, bytes) else proto.SerializeToString()
     with pytest.raises(FormatError) as caught:
         CODEC.read(raw, **options)
@@ -43,8 +43,10 @@ def tensor(**fields):
 
 
 def test_a_value_that_nothing_makes():
-    refused(model([node("Relu", "gone", "y", name="a")]), "'a'", "'gone'", "input 0")
-    refused(model([node("Relu", "x", "z")]), "an output", "'y'", "byte")
+    assert_refused(
+        model([node("Relu", "gone", "y", name="a")]), "'a'", "'gone'", "input 0"
+    )
+    assert_refused(model([node("Relu", "x", "z")]), "an output", "'y'", "byte")
 
 
 @pytest.mark.parametrize("way", ["read", "write"])
@@ -68,21 +70,23 @@ def test_no_error_is_its_own_cause(way, tmp_path):
 
 
 def test_values_of_one_name():
-    refused(model([node("Relu", "x", "y", name="a"), node("Relu", "x", "y")]), "'y'")
-    refused(model([node("Relu", "x", "x"), node("Relu", "x", "y")]), "'x'")
+    assert_refused(
+        model([node("Relu", "x", "y", name="a"), node("Relu", "x", "y")]), "'y'"
+    )
+    assert_refused(model([node("Relu", "x", "x"), node("Relu", "x", "y")]), "'x'")
     twice = [helper.make_tensor("w", 1, [1], [1.0])] * 2
-    refused(model([node("Relu", "x", "y")], twice), "'w'")
-    refused(model([node("Relu", "x", "y")], inputs=("x", "x")), "two inputs")
+    assert_refused(model([node("Relu", "x", "y")], twice), "'w'")
+    assert_refused(model([node("Relu", "x", "y")], inputs=("x", "x")), "two inputs")
 
 
 def test_cycles():
-    refused(
+    assert_refused(
         model([node("Add", "x b", "a", name="p"), node("Relu", "a", "b", name="q"),
                node("Relu", "a", "y")]),
         "'p'", "'q'",
     )  # fmt: skip
     own = helper.make_graph([node("Relu", "y", "z")], "b", [], [info("z", 1, None)])
-    refused(model([node("If", "x", "y", name="i", then_branch=own)]), "'i'")
+    assert_refused(model([node("If", "x", "y", name="i", then_branch=own)]), "'i'")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_cycles():
     ids=str,
 )
 def test_tensors_that_cannot_be(weight):
-    refused(model([node("Relu", "x", "y")], [weight]), "tensor 'w'", "byte")
+    assert_refused(model([node("Relu", "x", "y")], [weight]), "tensor 'w'", "byte")
 
 
 def test_absurd_dims_of_values_are_only_words():
@@ -124,28 +128,28 @@ def test_attributes_of_the_wrong_kind():
     ):
         proto = model([node("Relu", "x", "y", name="a")])
         proto.graph.node[0].attribute.add(name="alpha", **fields)
-        refused(proto, "'alpha'", "byte")
+        assert_refused(proto, "'alpha'", "byte")
     attribute = _field(1, b"alpha") + b"\xa0\x01\x4d"  # of kind 77
     inner = _field(4, b"Relu") + _field(5, attribute)
-    refused(_field(7, _field(1, inner)), "'alpha'", "does not define", "77")
+    assert_refused(_field(7, _field(1, inner)), "'alpha'", "does not define", "77")
     twice = model([node("LeakyRelu", "x", "y", name="a", alpha=0.1)])
     twice.graph.node[0].attribute.add(name="alpha", f=1.0, type=1)
-    refused(twice, "two attributes 'alpha'", "'a'")
+    assert_refused(twice, "two attributes 'alpha'", "'a'")
 
 
 def test_models_without_what_a_model_has():
-    refused(b"\x08\x07", "no graph")
-    refused(onnx.ModelProto(ir_version=8), "no graph")
+    assert_refused(b"\x08\x07", "no graph")
+    assert_refused(onnx.ModelProto(ir_version=8), "no graph")
     nameless = model([node("Relu", "x", "y")])
     nameless.graph.node[0].op_type = ""
-    refused(nameless, "without an op type")
+    assert_refused(nameless, "without an op type")
     versions = model([node("Relu", "x", "y")])
     versions.opset_import.add(domain="", version=3)
-    refused(versions, "two versions")
+    assert_refused(versions, "two versions")
     for version in (0, -1, 2**40):
         versions = model([node("Relu", "x", "y")])
         versions.opset_import[0].version = version
-        refused(versions, "an invalid version")
+        assert_refused(versions, "an invalid version")
 
 
 def test_graphs_in_graphs_without_end():
@@ -154,7 +158,7 @@ def test_graphs_in_graphs_without_end():
         graph = _field(1, inner) + _field(2, b"g")
         branch = _field(1, b"body") + _field(6, graph) + b"\xa0\x01\x05"
         inner = _field(4, b"If") + _field(5, branch)
-    refused(_field(7, _field(1, inner)), "nested too deeply")
+    assert_refused(_field(7, _field(1, inner)), "nested too deeply")
 
 
 def test_types_in_types_without_end():
@@ -162,7 +166,7 @@ def test_types_in_types_without_end():
     for _ in range(3000):
         inner = _field(4, _field(1, inner))
     value = _field(1, b"x") + _field(2, inner)
-    refused(_field(7, _field(11, value)), "nested too deeply")
+    assert_refused(_field(7, _field(11, value)), "nested too deeply")
 
 
 def _field(number, payload):
