@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 try:
-    from tools import lint, python_floor, run, test_runs
+    from tools import python_floor, run, test_runs
 finally:
     sys.path.remove(str(ROOT))
 
@@ -118,13 +118,13 @@ def test_checks_of_style_and_types_run_after_one_that_failed(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     checks = (("-c", "raise SystemExit(2)"), ("-c", "print('the second')"))
-    monkeypatch.setattr(lint, "CHECKS", checks)
-    assert lint.main() == 1
+    monkeypatch.setattr(test_runs, "CHECKS", checks)
+    assert test_runs.lint() == 1
     lines = capfd.readouterr().out.splitlines()
     assert "the second" in lines
     assert lines[-1] == "failed: -c raise SystemExit(2)"
-    monkeypatch.setattr(lint, "CHECKS", checks[1:])
-    assert lint.main() == 0
+    monkeypatch.setattr(test_runs, "CHECKS", checks[1:])
+    assert test_runs.lint() == 0
 
 
 def test_everything_includes_style_and_types(monkeypatch: pytest.MonkeyPatch) -> None:

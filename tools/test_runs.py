@@ -2,7 +2,8 @@
 
     python tools/test_runs.py list               the runs, with their files
     python tools/test_runs.py [PYTEST ARG ...]   all of them
-    python tools/test_runs.py with-lint [...]    the same, with ruff and mypy
+    python tools/test_runs.py with-lint [...]    all of them, and lint beside them
+    python tools/test_runs.py lint               ruff, mypy, and the oldest Python
     python tools/test_runs.py quick              those of the core and the hub only
     python tools/test_runs.py install-quick      what they need
     python tools/test_runs.py only NAME          those of a plug-in
@@ -158,7 +159,14 @@ class Call(NamedTuple):
 
 
 Results = Iterator[tuple[Call, Callable[[], subprocess.CompletedProcess[str]]]]
-LINT = Call("lint", [sys.executable, "tools/lint.py"], os.environ)
+LINT = Call("lint", [sys.executable, "tools/test_runs.py", "lint"], os.environ)
+CHECKS = (
+    ("-m", "ruff", "check"),
+    ("-m", "ruff", "format", "--check"),
+    ("tools/python_floor.py",),
+    ("tools/dists.py", "types"),
+)
+"""What lint is: arguments of Python, in the root folder."""
 
 
 def call_of(run: TestRun, arguments: Sequence[str]) -> Call:
@@ -198,6 +206,17 @@ def _make(call: Call, output: int | None = None) -> subprocess.CompletedProcess[
     )  # fmt: skip
 
 
+def lint() -> int:
+    """Make every check, also after one that failed; returns an exit code."""
+    failed = []
+    for check in CHECKS:
+        print("+ python", *check, flush=True)
+        if subprocess.run([sys.executable, *check], cwd=ROOT, check=False).returncode:
+            failed.append(check)
+    print(*(f"failed: {' '.join(check)}" for check in failed), sep="\n")
+    return int(bool(failed))
+
+
 def main(arguments: Sequence[str]) -> int:
     match arguments:
         case ["list"]:
@@ -215,6 +234,8 @@ def main(arguments: Sequence[str]) -> int:
             dist = name.removeprefix("plugin-")
             chosen = [run for run in runs() if run.name.split(":")[0] == dist]
             return make_calls([call_of(run, rest) for run in chosen])
+        case ["lint"]:
+            return lint()
         case ["with-lint", *rest]:
             return make_calls([LINT, *(call_of(run, rest) for run in runs())])
     return make_calls([call_of(run, arguments) for run in runs()])
