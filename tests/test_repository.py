@@ -12,6 +12,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -77,14 +78,18 @@ def python_files() -> Iterator[Path]:
                 yield file
 
 
-def functions(file: Path) -> Iterator[tuple[str, int]]:
+@cache
+def functions(file: Path) -> list[tuple[str, int]]:
     """Name and length of every function, its docstring not counted."""
+    found = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
             told = ast.get_docstring(node) is not None
             doc = (first.end_lineno or 0) - first.lineno + 1 if told else 0
-            yield node.name, (node.end_lineno or 0) - node.lineno + 1 - doc
+            length = (node.end_lineno or 0) - node.lineno + 1 - doc
+            found.append((node.name, length))
+    return found
 
 
 def test_files_fit_a_reader() -> None:
