@@ -10,7 +10,7 @@ from library_checks import LIMIT, ROUNDS, run_driver, skip_without_sanitizers
 from native_libraries import SANITIZERS, SOURCES, build_folder, run_compiler
 from onednn_variants import compile_variant, needs_build
 
-pytestmark = needs_build
+pytestmark = [needs_build, pytest.mark.xdist_group("sanitizers of oneDNN")]
 
 
 @pytest.fixture(scope="module")
