@@ -351,8 +351,10 @@ def _have_equal_elements(a: Tensor, b: Tensor) -> bool:
     if a.size < _MANY or a.dtype != b.dtype or a.shape != b.shape:
         return a.same_content(b)
     blocks = zip(a.chunks(), b.chunks(), strict=True)
-    both = ([np.frombuffer(x, "uint8") for x in block] for block in blocks)
-    return all(np.array_equal(*each) for each in both)
+    return all(
+        np.array_equal(np.frombuffer(x, "uint8"), np.frombuffer(y, "uint8"))
+        for x, y in blocks
+    )
 
 
 def _as_float32(value: float) -> bytes:
