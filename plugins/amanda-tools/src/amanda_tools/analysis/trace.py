@@ -167,7 +167,7 @@ def _origins(op: Op, observed: Mapping[Op, str]) -> _Origins:
         if port is None:
             continue
         if isinstance(port, Parameter):
-            holder = port.op.holder if isinstance(port.op, Graph) else None
+            holder = port.op.holder
             if holder is not None and holder not in seen:
                 seen.add(holder)
                 waiting += holder.inputs
