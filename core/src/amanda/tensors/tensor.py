@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Tensor"]
 
 _BLOCK: Final = 1 << 20
-_COMPARED: Final = 1 << 17
+_BLOCK_TO_COMPARE: Final = 1 << 17
 _MAX_CONTENT: Final = 64
 _MAX_COMPARED: Final = 1 << 16
 """Elements that `is_splat` compares."""
@@ -284,7 +284,7 @@ class Tensor:
         if (self._digest and other._digest) or both_splat:
             return self.digest() == other.digest()
         # memory views compare byte by byte in C, bytes of this size ten times as fast
-        blocks = (tensor.chunks(_COMPARED) for tensor in (self, other))
+        blocks = (tensor.chunks(_BLOCK_TO_COMPARE) for tensor in (self, other))
         pairs = zip(*blocks, strict=True)
         return all(bytes(a) == bytes(b) for a, b in pairs)
 
