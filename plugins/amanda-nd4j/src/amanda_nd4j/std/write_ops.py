@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -275,6 +276,27 @@ def write_trunc(o: Any, x: Any) -> Any:
     return o.multiply(o.sign(x), o.floor(o.abs(x)))
 
 
+def write_eye(o: Any, rows: Any, columns: Any = None, *, k: int = 0,
+              dtype: Any) -> Any:  # fmt: skip
+    if k or str(dtype) not in TYPE_CODES:
+        raise Decline(f"a diagonal beside the main one, or elements of {dtype}")
+    height = _one(rows, "the number of rows")
+    width = height if columns is None else _one(columns, "the number of columns")
+    return o.eye(numRows=height, numCols=width, dtype=DType(str(dtype)))
+
+
+def write_log2(o: Any, x: Any) -> Any:
+    factor = np.asarray(1 / math.log(2), _dtype_of(x).numpy)
+    return o.multiply(o.log(x), Tensor.of(factor))
+
+
+def write_nonzero(o: Any, x: Any) -> Any:
+    """nonzero to Where, which has a row for each element."""
+    if not rank_of(x):
+        raise Decline("a scalar, which has no coordinates")
+    return o.transpose(o.Where(x), as_input([1, 0]))
+
+
 def write_dim(o: Any, x: Any, *, axis: int) -> Any:
     return o.size_at(x, dimensions=axis, dtype=DType("int64"))
 
@@ -291,6 +313,9 @@ WRITE: dict[str, Any] = {
     "triu": write_triu,
     "tril": write_tril,
     "trunc": write_trunc,
+    "eye": write_eye,
+    "log2": write_log2,
+    "nonzero": write_nonzero,
     "dim": write_dim,
     "bitcast": write_bitcast,
     "probe": write_identity,
