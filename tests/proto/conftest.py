@@ -37,7 +37,12 @@ def alone() -> Callable[..., str]:
 
 
 NURSERY = """
-import os, signal, sys
+import os, signal, sys, tempfile, time
+with tempfile.TemporaryDirectory() as folder:
+    begin = time.perf_counter()
+    for _ in range(3):
+        save(os.path.join(folder, "timed" + sys.argv[1]))
+    print((time.perf_counter() - begin) / 3, flush=True)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the killed
 for line in sys.stdin:
     pid = os.fork()
@@ -52,13 +57,14 @@ for line in sys.stdin:
 def killed_savers() -> Callable[..., Iterator[None]]:
     """Save in processes that are killed at random moments; a look after each.
 
-    `code` defines `save(path)`. The processes are forks, so they begin at once.
+    `code` defines `save(path)`. The processes are forks, so they begin at once. They
+    save again and again, and run for up to the time of two saves, which is measured.
     """
 
-    def run(code: str, path: Path, seconds: float, rounds: int = 200) -> Iterator[None]:
+    def run(code: str, path: Path, rounds: int = 200) -> Iterator[None]:
         choose = random.Random(rounds)
         with subprocess.Popen(
-            [sys.executable, "-c", code + NURSERY],
+            [sys.executable, "-c", code + NURSERY, path.suffix],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -66,6 +72,7 @@ def killed_savers() -> Callable[..., Iterator[None]]:
         ) as nursery:
             assert nursery.stdin is not None
             assert nursery.stdout is not None
+            seconds = 2 * float(nursery.stdout.readline())
             for _ in range(rounds):
                 nursery.stdin.write(f"{path}\n")
                 nursery.stdin.flush()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -319,11 +318,9 @@ def test_killed_while_saving(
 ) -> None:
     """Killed at 200 random moments, the file is one of the versions, whole."""
     path = tmp_path / "a.amanda"
-    begin = time.perf_counter()
     archive.save(two_weights(), path)
-    seconds = max(0.015, 5 * (time.perf_counter() - begin))
     seen = set()
-    for _ in killed_savers(SAVERS, path, seconds):
+    for _ in killed_savers(SAVERS, path):
         graph = archive.load(path, verify=True)
         seen.add(graph.digest(content=True))
     assert 2 <= len(seen) <= 3

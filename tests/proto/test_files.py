@@ -235,7 +235,7 @@ def test_killed_while_saving(
     versions = {b"a" * 30_000, b"b" * 50_000}
     path.write_bytes(b"a" * 30_000)
     seen = set()
-    for _ in killed_savers(SAVERS, path, 0.01):
+    for _ in killed_savers(SAVERS, path):
         content = path.read_bytes()
         assert content in versions
         seen.add(content)
