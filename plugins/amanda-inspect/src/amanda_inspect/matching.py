@@ -32,7 +32,6 @@ __all__ = [
 _CONSTANT: Final = "constant"
 _SAMPLE: Final = 64
 """Elements by which constants are compared."""
-_MANY: Final = 4096
 
 
 class Change(NamedTuple):
@@ -72,7 +71,7 @@ class Matching:
         if (mine, theirs) not in self._equal:
             both = mine.attrs.get("value"), theirs.attrs.get("value")
             tensors = [each for each in both if isinstance(each, Tensor)]
-            equal = len(tensors) == 2 and _have_equal_elements(*tensors)
+            equal = len(tensors) == 2 and tensors[0].same_content(tensors[1])
             self._equal[mine, theirs] = equal
         return self._equal[mine, theirs]
 
@@ -341,20 +340,6 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, float) and isinstance(b, float):
         return a == b or _as_float32(a) == _as_float32(b)
     return bool(type(a) is type(b) and a == b)
-
-
-def _have_equal_elements(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors have one type and the same bytes; numpy compares many bytes
-    faster than memory views are."""
-    import numpy as np
-
-    if a.size < _MANY or a.dtype != b.dtype or a.shape != b.shape:
-        return a.same_content(b)
-    blocks = zip(a.chunks(), b.chunks(), strict=True)
-    return all(
-        np.array_equal(np.frombuffer(x, "uint8"), np.frombuffer(y, "uint8"))
-        for x, y in blocks
-    )
 
 
 def _as_float32(value: float) -> bytes:
