@@ -66,6 +66,12 @@ class Trace(Tool):
             for op in _in_order_of_execution(instrumentation.graph)
             if op in chosen
         }
+        if self.ranges:
+            for site in chosen.values():
+                self._observe_range(site)
+        else:
+            for last, others in chains(chosen, instrumentation.graph).items():
+                _observe_chain(chosen[last], [chosen[op] for op in others])
         for op, site in chosen.items():
             found = origins[op]
             broken = sum(map(_non_finite_in_weight, found.weights))
@@ -77,12 +83,6 @@ class Trace(Tool):
                     site.observe(
                         _ARGUMENTS, _total(map(_has_non_finite, values)), "sum"
                     )
-        if self.ranges:
-            for site in chosen.values():
-                self._observe_range(site)
-        else:
-            for last, others in chains(chosen, instrumentation.graph).items():
-                _observe_chain(chosen[last], [chosen[op] for op in others])
 
     def _observe_range(self, site: Site) -> None:
         with site.insertion_point():
