@@ -277,13 +277,15 @@ def _with_measures(found: Difference, a: Any, b: Any) -> Difference:
     with np.errstate(over="ignore", invalid="ignore"):
         size = np.abs(y)
         nonzero = np.isfinite(size) & (size > 0)
-        ratio = apart[nonzero] / size[nonzero]
+        ratio = np.divide(apart, size, out=np.zeros_like(size), where=nonzero)
     finite = np.isfinite(x) & np.isfinite(y)
+    if not finite.all():
+        x, y = x[finite], y[finite]
     return replace(
         found,
         max_abs=float(apart.max(initial=0.0)),
         max_rel=float(ratio.max(initial=0.0)),
-        cosine=_cosine(x[finite], y[finite]),
+        cosine=_cosine(x, y),
         snr=_snr(size, apart),
         max_ulp=_max_ulp(a, b) if b.dtype.kind not in "ciu" else None,
     )
@@ -323,14 +325,23 @@ def _max_ulp(a: Any, b: Any) -> float | None:
     unsigned = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
     if b.dtype.itemsize not in unsigned:  # long double
         return None
-    bits, top = unsigned[b.dtype.itemsize], 8 * b.dtype.itemsize - 1
-    ints = [np.ascontiguousarray(each).view(bits).reshape(-1) for each in (a, b)]
+    bits = unsigned[b.dtype.itemsize]
+    x, y = (np.ascontiguousarray(each).reshape(-1) for each in (a, b))
+    places = [slice(start, start + _BLOCK) for start in range(0, x.size, _BLOCK)]
+    return max((_max_ulp_of_block(x[at], y[at], bits) for at in places), default=0.0)
+
+
+def _max_ulp_of_block(a: Any, b: Any, bits: str) -> float:
+    import numpy as np
+
+    top = 8 * b.dtype.itemsize - 1
+    ints = [each.view(bits) for each in (a, b)]
     mask = ints[0].dtype.type((1 << top) - 1)
     sizes = [(each & mask).astype("int64") for each in ints]
     signs = [(each >> ints[0].dtype.type(top)).astype(bool) for each in ints]
     other_sign = (sizes[0] + sizes[1].astype("float64")).astype("float64")
     far = np.where(signs[0] == signs[1], np.abs(sizes[0] - sizes[1]), other_sign)
-    flat = [np.asarray(each).astype("float64").reshape(-1) for each in (a, b)]
+    flat = [each.astype("float64") for each in (a, b)]
     both_nan = np.isnan(flat[0]) & np.isnan(flat[1])
     lost = np.isfinite(flat[0]) != np.isfinite(flat[1])
     far = np.where(lost, inf, np.where(both_nan, 0.0, far))
