@@ -154,11 +154,11 @@ def test_distribution(dist: ModuleType) -> None:
     assert (dist.folder / "LICENSE").read_text(encoding="utf-8") == licence
     file = (dist.folder / "pyproject.toml").read_text(encoding="utf-8")
     whole = tomllib.loads(file)
-    backend = "scikit_build_core.build" if dist.compiled else "hatchling.build"
+    backend = "scikit_build_core.build" if dist.compilation else "hatchling.build"
     assert dist.build_system["build-backend"] == backend
     assert dist.project["license"] == "Apache-2.0"
     assert dist.project["requires-python"] == ">=3.11"
-    tools = {"amanda", "scikit-build"} if dist.compiled else {"hatch"}
+    tools = {"amanda", "scikit-build"} if dist.compilation else {"hatch"}
     assert not set(whole.get("tool", {})) - tools  # settings stand once, at the root
 
 

@@ -8,7 +8,7 @@
     python tools/dists.py wheels FOLDER        build all, install them afresh, try them
 
     python tools/dists.py hook BACKEND HOOK FOLDER      call a hook of a build backend
-    python tools/dists.py asked HOOK BACKEND PROJECT ...  what it asks for, as JSON
+    python tools/dists.py build-requirements HOOK BACKEND PROJECT ...  as JSON
 
 A distribution is core, namespaces, or any folder of plugins/ or examples/ that has a
 pyproject.toml: nothing is listed. NAME may be `plugin-` and the name of a folder.
@@ -69,7 +69,7 @@ class Dist:
         return table
 
     @property
-    def compiled(self) -> dict[str, Any]:
+    def compilation(self) -> dict[str, Any]:
         """How its library is compiled; empty if it has none."""
         tools = self.settings.get("tool", {})
         table: dict[str, Any] = tools.get("amanda", {}).get("compiled", {})
@@ -95,12 +95,12 @@ class Dist:
 
 def obstacle(dist: Dist) -> str | None:
     """Why a distribution cannot be built here; None if it can."""
-    if marker := dist.compiled.get("environment"):
+    if marker := dist.compilation.get("environment"):
         from packaging.markers import Marker
 
         if not Marker(marker).evaluate():
             return f"it is built where {marker}"
-    for variable, name in dist.compiled.get("compilers", {}).items():
+    for variable, name in dist.compilation.get("compilers", {}).items():
         (program, *_) = shlex.split(os.environ.get(variable, "")) or [name]
         if shutil.which(program) is None:
             return f"there is no compiler {program}; {variable} may name one"
@@ -190,22 +190,22 @@ def install_build_requirements(
     run(*pip, *sorted({n for dist in chosen for n in dist.build_system["requires"]}))
     pairs = [(d.build_system["build-backend"], str(d.folder)) for d in chosen]
     hook = f"get_requires_for_build_{kind}"
-    command = (*THIS, "asked", hook, *chain.from_iterable(pairs))
+    command = (*THIS, "build-requirements", hook, *chain.from_iterable(pairs))
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    if asked := json.loads(done.stdout.splitlines()[-1]):
-        run(*pip, *asked)
+    if requirements := json.loads(done.stdout.splitlines()[-1]):
+        run(*pip, *requirements)
 
 
-def print_asked(hook: str, backends: Sequence[str], projects: Sequence[str]) -> None:
+def print_build_requirements(hook: str, backends: Sequence[str], projects: Sequence[str]) -> None:
     """Print what backends ask for to build projects, as JSON on the last line.
 
     The hook may be missing, as PEP 517 allows."""
-    asked: set[str] = set()
+    requirements: set[str] = set()
     for backend, project in zip(backends, projects, strict=True):
         os.chdir(project)
-        asked.update(getattr(import_module(backend), hook, list)())
+        requirements.update(getattr(import_module(backend), hook, list)())
     print()
-    print(json.dumps(sorted(asked)))
+    print(json.dumps(sorted(requirements)))
 
 
 def types() -> None:
@@ -238,7 +238,7 @@ def build_wheel(dist: Dist, out: Path) -> Path:
     source = out / "unpacked" / sdist.name.removesuffix(".tar.gz")
     named = f"{stem}-*.whl"
     wheel = call_hook(dist, "build_wheel", source, out / "wheels", named)
-    if not dist.compiled:
+    if not dist.compilation:
         other = call_hook(dist, "build_wheel", dist.folder, out / "from-tree", named)
         if differing := wheel_files(wheel) ^ wheel_files(other):
             what = sorted(differing)
@@ -290,8 +290,8 @@ def main(arguments: Sequence[str]) -> None:
             install(names, tests=False)
         case ["types"]:
             types()
-        case ["asked", hook, *rest]:
-            print_asked(hook, rest[::2], rest[1::2])
+        case ["build-requirements", hook, *rest]:
+            print_build_requirements(hook, rest[::2], rest[1::2])
         case ["hook", backend, hook, folder]:
             getattr(import_module(backend), hook)(folder)
         case ["wheels", folder]:

@@ -126,8 +126,8 @@ def step(title: str, log: Path, *command: str | Path, is_alone: bool = True) -> 
     progress.end(counts or ("done" if code == 0 else "failed"))
     if code:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        told = [*lines[-TAIL:], f"failed: {log} has all of its output\n"]
-        print("\n".join(told), end="", flush=True)
+        report = [*lines[-TAIL:], f"failed: {log} has all of its output\n"]
+        print("\n".join(report), end="", flush=True)
     return code
 
 
@@ -211,8 +211,8 @@ def tests(arguments: Sequence[str]) -> None:
     def run_environment(name: str) -> int:
         title = f"[{names.index(name) + 3}/{count}] {name}: {STEPS[name]}"
         tox = (python, "-m", "tox", "run", "-e", name, "--colored", "no", "--")
-        told, log = arguments_of(name, arguments), ROOT / ".tox" / f"{name}.log"
-        return step(title, log, *tox, *told, is_alone=len(lanes) == 1)
+        rest, log = arguments_of(name, arguments), ROOT / ".tox" / f"{name}.log"
+        return step(title, log, *tox, *rest, is_alone=len(lanes) == 1)
 
     with ThreadPoolExecutor(len(lanes)) as pool:
         failed = [name for found in pool.map(failed_of, lanes) for name in found]
