@@ -196,7 +196,9 @@ def install_build_requirements(
         run(*pip, *requirements)
 
 
-def print_build_requirements(hook: str, backends: Sequence[str], projects: Sequence[str]) -> None:
+def print_build_requirements(
+    hook: str, backends: Sequence[str], projects: Sequence[str]
+) -> None:
     """Print what backends ask for to build projects, as JSON on the last line.
 
     The hook may be missing, as PEP 517 allows."""
