@@ -94,6 +94,34 @@ def test_a_blocked_framework_is_not_imported(tmp_path: Path) -> None:
     assert "ModuleNotFoundError: import of this_is_blocked halted" in done.stderr
 
 
+def test_the_cases_of_a_test_are_limited_and_evenly_spaced(tmp_path: Path) -> None:
+    code = """
+import pytest
+
+@pytest.mark.parametrize("n", range(10))
+def test_many(n): ...
+
+@pytest.mark.parametrize("n", "ab")
+def test_few(n): ...
+
+def test_one(): ...
+"""
+    (tmp_path / "test_x.py").write_text(code)
+    (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text())
+    pytest_call = [sys.executable, "-m", "pytest", "-q", "--collect-only"]
+    rows = {"4": "0 2 5 7", "20": "0 1 2 3 4 5 6 7 8 9"}
+    for most, cases in rows.items():
+        done = subprocess.run(
+            [*pytest_call, "-p", "no:xdist", *run.CASES[:1], most],
+            cwd=tmp_path, env={**os.environ, "AMANDA_TEST_WITHOUT": ""},
+            capture_output=True, text=True,
+        )  # fmt: skip
+        many = [f"test_many[{case}]" for case in cases.split()]
+        expected = [*many, "test_few[a]", "test_few[b]", "test_one"]
+        found = re.findall(r"test_x.py::(\S+)", done.stdout)
+        assert found == expected, done.stdout + done.stderr
+
+
 def call_that_exits(name: str, code: int, *, has_workers: bool) -> test_runs.Call:
     line = [sys.executable, "-c", f"print('in {name}'); raise SystemExit({code})"]
     return test_runs.Call(name, line, os.environ, has_workers)
@@ -139,8 +167,8 @@ def test_everything_includes_style_and_types(monkeypatch: pytest.MonkeyPatch) ->
     run.tests(["--all"])
     assert steps.keys() == {"tox", "wheels", "core", "py", "quick"}
     assert list(steps).index("core") < list(steps).index("py")
-    assert steps["py"][-2:] == ("--", "with-lint")
-    assert steps["core"][-2:] == ("-m", run.LEFT_OUT)
+    assert steps["py"][-4:] == ("--", "with-lint", *run.CASES)
+    assert steps["core"][-4:] == ("-m", run.LEFT_OUT, *run.CASES_AGAIN)
     assert f"--ignore={run.OF_CORE[0]}" in steps["quick"]
 
 

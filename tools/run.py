@@ -1,12 +1,13 @@
 """The two commands of the README. Each requires only Python 3.11 or newer.
 
     python3 tools/run.py main            set-up, then the main job: under a minute
-    python3 tools/run.py tests           set-up, builds and every test
+    python3 tools/run.py tests           set-up, builds and tests: less than 30 minutes
     python3 tools/run.py tests --quick   the tests of the core and the hub: five minutes
     python3 tools/run.py tests --all     with lint, types and --quick, as in CI
 
 Set-up is stored in `.venv` and `.tox` in the root folder, with the output of each step.
 Arguments after `--` are passed to pytest: `python3 tools/run.py tests -- -k graph`.
+Of a test with very many cases, those taken are evenly spaced; `tox run -e py` runs all.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ STEPS = {
 TAIL = 60  # lines of the output of a step that failed
 LEFT_OUT = "not (install_independent or scale or models)"
 OF_CORE = ("tests", "core/src", "namespaces/src")
-ONCE = {
+AGAIN = {
     "core": ("-m", LEFT_OUT),
     "quick": ("-m", LEFT_OUT, *(f"--ignore={path}" for path in OF_CORE)),
 }
 """What steps leave out that "py", and "core" before it, run with the same result."""
+CASES = ("--most-cases", "100")
+"""How many cases of a test are run; `tox run -e py` runs all."""
+CASES_AGAIN = ("--most-cases", "10")
+"""How many of them are run again where other packages are installed."""
 PATIENCE = 60.0  # seconds between lines about progress where there is no terminal
 
 
@@ -189,10 +194,13 @@ def lanes_of(arguments: Sequence[str]) -> list[list[str]]:
 
 def arguments_of(name: str, arguments: Sequence[str]) -> list[str]:
     """What a tox environment gets after `--`."""
+    if name == "wheels":
+        return []
     rest = [word for word in arguments if word not in ("--quick", "--all", "--")]
-    if name == "py" and "--all" in arguments:
-        return ["with-lint", *rest]
-    return rest if "--quick" in arguments else [*ONCE.get(name, ()), *rest]
+    if name in AGAIN and "--quick" not in arguments:
+        return [*AGAIN[name], *CASES_AGAIN, *rest]
+    lint = ["with-lint"] if name == "py" and "--all" in arguments else []
+    return [*lint, *CASES, *rest]
 
 
 def tests(arguments: Sequence[str]) -> None:

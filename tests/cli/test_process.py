@@ -16,6 +16,7 @@ COMMAND = [sys.executable, "-m", "amanda"]
 # A verb of a "plug-in" registered by hand, in a process like the real one. It works
 # until it is told to go on.
 PROGRAM = """
+import signal
 import sys
 import amanda
 from amanda.cli import Answer, main, verb, show_progress
@@ -28,6 +29,8 @@ def wait():
     return Answer({}, ["ended"])
 
 amanda.default_host().register("commands", "wait", wait)
+# shells have processes in the background ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)
 main(["wait"])
 """
 

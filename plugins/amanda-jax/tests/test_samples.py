@@ -32,7 +32,7 @@ LOOSE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-6,
          "complex64": 2e-5, "complex128": 1e-6}  # fmt: skip
 
 
-PER_PROGRAM = 16
+PER_PROGRAM = 8
 """Samples of an op that are compiled together, in half the time of one by one."""
 OF_A_RULE = 6
 """Ops with the same rule for shapes that are tried with unknown sizes by default."""
