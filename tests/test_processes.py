@@ -122,6 +122,22 @@ def test_one(): ...
         assert found == expected, done.stdout + done.stderr
 
 
+def test_a_run_of_ignored_folders_only_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+
+    def note(calls: list[test_runs.Call]) -> int:
+        made.extend(call.name for call in calls)
+        return 0
+
+    monkeypatch.setattr(test_runs, "make_calls", note)
+    test_runs.main(["quick", *run.AGAIN["quick"]])
+    assert made == ["amanda-std"]
+    test_runs.main(["quick", "--ignore=tests"])
+    assert made[1:] == ["core", "amanda-std"]
+
+
 def call_that_exits(name: str, code: int, *, has_workers: bool) -> test_runs.Call:
     line = [sys.executable, "-c", f"print('in {name}'); raise SystemExit({code})"]
     return test_runs.Call(name, line, os.environ, has_workers)

@@ -148,6 +148,11 @@ def command(run: TestRun, arguments: Sequence[str]) -> list[str]:
     return [*pytest, *shared, *run.paths, *ignored, *arguments]
 
 
+def _is_ignored(run: TestRun, arguments: Sequence[str]) -> bool:
+    """Whether arguments leave out all that a run names, which pytest would run."""
+    return {f"--ignore={path}" for path in run.paths} <= {*arguments}
+
+
 class Call(NamedTuple):
     """A command with its environment."""
 
@@ -229,6 +234,7 @@ def main(arguments: Sequence[str]) -> int:
         case ["quick", *rest]:
             chosen = [run for run in runs() if run.name in QUICK]
             arguments = [*(f"--ignore={p}" for p in QUICK_OUT), *rest]
+            chosen = [run for run in chosen if not _is_ignored(run, arguments)]
             return make_calls([call_of(run, arguments) for run in chosen])
         case ["only", name, *rest]:
             dist = name.removeprefix("plugin-")
