@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -294,6 +295,15 @@ def test_the_lock_is_released_while_a_library_runs() -> None:
     assert found == [1, 1]
 
 
+@pytest.fixture
+def _default_interrupts() -> Iterator[None]:
+    """Interrupts as in a shell's foreground; in its background they are ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_default_interrupts")
 def test_an_interrupt_stops_a_library() -> None:
     compiled = compile_on(library_of("probe"), show="spin")
     assert threading.current_thread() is threading.main_thread()
