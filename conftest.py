@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -19,7 +20,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         MOST_CASES,
         type=int,
         metavar="N",
-        help="run at most N cases of each parametrized test, evenly spaced among all",
+        help="run at most N cases of each parametrized test, evenly spaced among all; "
+        "fewer of those marked most_cases(fewer)",
     )
 
 
@@ -33,11 +35,14 @@ def pytest_collection_modifyitems(
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    chosen = {
-        cases[i * len(cases) // count]
-        for cases in tests.values()
-        for count in [min(most, len(cases))]
-        for i in range(count)
-    }
+    chosen = set().union(*(_spread(cases, most) for cases in tests.values()))
     config.hook.pytest_deselected(items=[i for i in items if i not in chosen])
     items[:] = [item for item in items if item in chosen]
+
+
+def _spread(cases: Sequence[pytest.Item], most: int) -> Iterator[pytest.Item]:
+    """So many cases of a test at most, at equal distances."""
+    mark = cases[0].get_closest_marker("most_cases")
+    count = min(len(cases), most, mark.args[0] if mark else most)
+    for i in range(count):
+        yield cases[i * len(cases) // count]

@@ -78,7 +78,7 @@ def test_files_of_several_frameworks_run_once_for_each(tmp_path: Path) -> None:
 
 def test_a_file_that_forms_a_group_sets_its_fixtures_up_once() -> None:
     distributions = {run.name: run.distribution for run in RUNS}
-    assert distributions["core"] == "load"
+    assert distributions["core"] == "worksteal"
     assert distributions["amanda-torch-conformance"] == "loadgroup"
 
 
@@ -101,7 +101,8 @@ import pytest
 @pytest.mark.parametrize("n", range(10))
 def test_many(n): ...
 
-@pytest.mark.parametrize("n", "ab")
+@pytest.mark.most_cases(2)
+@pytest.mark.parametrize("n", "abc")
 def test_few(n): ...
 
 def test_one(): ...

@@ -49,7 +49,7 @@ AGAIN = {
     "quick": ("-m", LEFT_OUT, *(f"--ignore={path}" for path in OF_CORE)),
 }
 """What steps leave out that "py", and "core" before it, run with the same result."""
-CASES = ("--most-cases", "100")
+CASES = ("--most-cases", "30")
 """How many cases of a test are run; `tox run -e py` runs all."""
 CASES_AGAIN = ("--most-cases", "10")
 """How many of them are run again where other packages are installed."""

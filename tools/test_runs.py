@@ -74,7 +74,7 @@ class TestRun(NamedTuple):
 
         A fixture that takes long is then set up in one process."""
         grouped = any("mark.xdist_group" in text for text in _texts(self.paths))
-        return "loadgroup" if grouped else "load"
+        return "loadgroup" if grouped else "worksteal"
 
 
 def runs(root: Path = ROOT) -> list[TestRun]:

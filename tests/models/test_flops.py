@@ -27,6 +27,7 @@ def _installed():
         pytest.importorskip(name, reason=f"{name} is not installed")
 
 
+@pytest.mark.most_cases(3)
 @pytest.mark.parametrize("name", IN_CI)
 def test_products_are_those_that_pytorch_counts(name, tmp_path):
     check_with_pytorch(*build_network(name), tmp_path)
@@ -61,6 +62,7 @@ def test_published_counts(name, tmp_path):
 LARGER = [pytest.param(name, marks=pytest.mark.models) for name in ("T5", "llama")]
 
 
+@pytest.mark.most_cases(2)
 @pytest.mark.parametrize("name", ["GPT-2", "ViT", *LARGER])
 def test_operations_are_those_that_xla_counts(name, tmp_path):
     """XLA counts all operations, as the tool does.

@@ -23,6 +23,7 @@ def _installed():
         pytest.importorskip(name, reason=f"{name} is not installed")
 
 
+@pytest.mark.most_cases(3)
 @pytest.mark.parametrize("name", IN_CI)
 def test_gradients_of_exported_networks(name, tmp_path):
     check_gradients(name, tmp_path, backends=["numpy"])
@@ -34,6 +35,7 @@ def test_gradients_on_all_backends(name, tmp_path):
     check_gradients(name, tmp_path, backends=["numpy", "jax"])
 
 
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("name", WITH_DYNAMIC_SHAPES)
 def test_gradients_with_dynamic_shapes(name, tmp_path):
     check_gradients(name, tmp_path, backends=["numpy"], dynamic=True)

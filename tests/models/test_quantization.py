@@ -22,6 +22,7 @@ def _installed():
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 
+@pytest.mark.most_cases(3)
 @pytest.mark.parametrize("name", LAYERS)
 def test_packed_weights_of_transformers(name, tmp_path):
     check_packed(*export(*build_network(name), tmp_path), LAYERS[name], 16, tmp_path)

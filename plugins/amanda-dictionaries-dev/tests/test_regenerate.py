@@ -71,6 +71,7 @@ def compared(name: str) -> Comparison:
     return compare(made, DictionaryFolder(PACKAGE)[made.path])
 
 
+@pytest.mark.most_cases(5)
 @pytest.mark.parametrize("name", GENERATORS)
 def test_the_framework_says_the_same(name: str) -> None:
     try:
@@ -120,6 +121,7 @@ def test_as_many_as_counted(name: str, version: str) -> None:
     assert len(counted) == COUNTED[name, version]
 
 
+@pytest.mark.most_cases(5)
 @pytest.mark.parametrize("name", GENERATORS)
 def test_the_data_is_made_again(
     name: str, shelf: DictionaryFolder, tmp_path: Path

@@ -173,6 +173,7 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.most_cases(6)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_equals_numpy_and_pytorch(name: str, tmp_path: Path) -> None:
     build, feed = MODELS[name]

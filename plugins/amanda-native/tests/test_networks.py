@@ -18,6 +18,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.most_cases(3)
 @pytest.mark.parametrize("name", ["ResNet-50", "BERT-base", "ViT-B", "GPT-2"])
 def test_a_small_network(name: str, tmp_path: Path, reference: Path) -> None:
     backends = [f"native:{reference}", *library_backends()]
