@@ -44,8 +44,10 @@ STEPS = {
 TAIL = 60  # lines of the output of a step that failed
 LEFT_OUT = "not (install_independent or scale or models)"
 OF_CORE = ("tests", "core/src", "namespaces/src")
+INDEPENDENT = ("tests/core", "tests/fuzz", "tests/proto", "tests/text")
+"""Folders of tests of the core that have the same result whatever is installed."""
 AGAIN = {
-    "core": ("-m", LEFT_OUT),
+    "core": ("-m", LEFT_OUT, *(f"--ignore={path}" for path in INDEPENDENT)),
     "quick": ("-m", LEFT_OUT, *(f"--ignore={path}" for path in OF_CORE)),
 }
 """What steps leave out that "py", and "core" before it, run with the same result."""
@@ -53,6 +55,8 @@ CASES = ("--most-cases", "30")
 """How many cases of a test are run; `tox run -e py` runs all."""
 CASES_AGAIN = ("--most-cases", "10")
 """How many of them are run again where other packages are installed."""
+ROUNDS = ("AMANDA_FUZZ_ROUNDS", "AMANDA_FUZZ_MUTATIONS")
+"""Settings of the fuzz tests, of which `tox run -e fuzz` has a million rounds."""
 PATIENCE = 60.0  # seconds between lines about progress where there is no terminal
 
 
@@ -105,6 +109,8 @@ def step(title: str, log: Path, *command: str | Path, is_alone: bool = True) -> 
     # no background downloads of newer seed packages
     settings = {**os.environ, "VIRTUALENV_NO_PERIODIC_UPDATE": "1"}
     settings["PYTHONUNBUFFERED"] = "1"
+    for name in ROUNDS:
+        settings.setdefault(name, "100")
     progress = Progress(title, is_alone=is_alone)
     progress.start()
     log.parent.mkdir(exist_ok=True)
