@@ -1,7 +1,7 @@
 """The two commands of the README. Each requires only Python 3.11 or newer.
 
     python3 tools/run.py main            set-up, then the main job: under a minute
-    python3 tools/run.py tests           set-up, builds and tests: less than 30 minutes
+    python3 tools/run.py tests           set-up, builds and tests
     python3 tools/run.py tests --quick   the tests of the core and the hub: five minutes
     python3 tools/run.py tests --all     with lint, types and --quick, as in CI
 

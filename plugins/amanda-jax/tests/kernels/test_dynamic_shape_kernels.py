@@ -37,6 +37,7 @@ def digits(*shape: int, dtype: str = "int64", most: int = 3) -> np.ndarray:
 
 
 class TestNonzero:
+    @pytest.mark.most_cases(6)
     @pytest.mark.parametrize("dtype", TYPES)
     @pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 3, 2), (1, 1), ()])
     def test_as_numpy(self, shape, dtype):
@@ -60,6 +61,7 @@ class TestNonzero:
 
 
 class TestCompress:
+    @pytest.mark.most_cases(6)
     @pytest.mark.parametrize("dtype", TYPES)
     @pytest.mark.parametrize("axis", [None, 0, 1, -1])
     def test_as_numpy(self, axis, dtype):
@@ -100,6 +102,7 @@ def apart(x: np.ndarray, axis: int | None, in_order: bool) -> list[np.ndarray]:
 
 
 class TestUnique:
+    @pytest.mark.most_cases(5)
     @pytest.mark.parametrize("dtype", ["int64", "float16"])
     @pytest.mark.parametrize("in_order", [True, False])
     @pytest.mark.parametrize(
@@ -175,6 +178,7 @@ class TestBoxes:
         ]
         return np.array(rows, "int64").reshape(-1, 3)
 
+    @pytest.mark.most_cases(5)
     @pytest.mark.parametrize("centered", [True, False])
     @pytest.mark.parametrize(
         ("limit", "share", "least"),

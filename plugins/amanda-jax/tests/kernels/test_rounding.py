@@ -40,6 +40,7 @@ def test_division_is_correctly_rounded(shape, dtype):
         np.testing.assert_array_equal(got, a / b)
 
 
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("zero", [None, 0, 7])
 def test_quantization_of_near_ties(zero):
     """Half a quantum, and the floats beside it, for scales that are no power of two."""

@@ -118,6 +118,7 @@ def test_the_same_feed_parts_and_results_in_parts(model: Path):
     assert both(lines, [{}, {}]) == ["fine\n"] * 2
 
 
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("how", ["told", "environment"])
 def test_the_command_line(model: Path, how: str):
     address = free_address()
