@@ -128,11 +128,11 @@ CASES = {
         {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1, "softcap": 2.0}, 3,
     ),
     "QAttention": (
-        [u8(2, 3, 8), (i8(8, 24),), (f(24),), S, (np.float32(0.02),), None, Z8,
+        [u8(2, 3, 8), (i7(8, 24),), (f(24),), S, (np.float32(0.02),), None, Z8,
          (np.int8(0),)], {"num_heads": 2, "unidirectional": 1}, 1,
     ),
     "QAttention masked": (
-        [u8(2, 3, 8), (i8(8, 24),), (f(24),), S, (np.float32(0.02),),
+        [u8(2, 3, 8), (i7(8, 24),), (f(24),), S, (np.float32(0.02),),
          np.array([[1, 1, 0], [1, 1, 1]], "i4"), Z8, (np.int8(0),)],
         {"num_heads": 2}, 1,
     ),
@@ -275,11 +275,11 @@ CASES |= {
         {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}, 1,
     ),
     "QLinearConv": (
-        [u8(1, 2, 5, 5), S, Z8, (i8(3, 2, 3, 3),), (S,), (np.int8(0),), S, Z8,
+        [u8(1, 2, 5, 5), S, Z8, (i7(3, 2, 3, 3),), (S,), (np.int8(0),), S, Z8,
          (np.arange(3, dtype="i4"),)], {"pads": [1, 1, 1, 1]}, 1,
     ),
     "QLinearConv last": (
-        [u8(1, 5, 4, 2), S, Z8, (i8(4, 1, 3, 2),), (np.full(4, S),),
+        [u8(1, 5, 4, 2), S, Z8, (i7(4, 1, 3, 2),), (np.full(4, S),),
          (np.zeros(4, "i1"),), S, Z8], {"channels_last": 1, "group": 2}, 1,
     ),
     "QEmbedLayerNormalization": (
