@@ -7,7 +7,7 @@
 
 Set-up is stored in `.venv` and `.tox` in the root folder, with the output of each step.
 Arguments after `--` are passed to pytest: `python3 tools/run.py tests -- -k graph`.
-Of a test with very many cases, those taken are evenly spaced; `tox run -e py` runs all.
+Of a test with many cases, 30 are run, evenly spaced; `tox run -e py` runs them all.
 """
 
 from __future__ import annotations

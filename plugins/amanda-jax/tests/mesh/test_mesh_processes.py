@@ -106,10 +106,11 @@ def test_graphs_of_all_kinds():
     chosen = "TestPieces or device_has or layers or blocks"
     pytest_ = ["-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
     address = free_address()
-    both(
+    printed = both(
         [[*pytest_, str(file), "-k", chosen]] * 2,
         [{"MESH_OF_EIGHT": f"{address},2,{i}"} for i in range(2)],
     )
+    assert all(" passed" in text and " failed" not in text for text in printed)
 
 
 def test_the_same_feed_parts_and_results_in_parts(model: Path):
