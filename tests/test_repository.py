@@ -176,6 +176,19 @@ def test_settings_name_no_plugin() -> None:
         assert [name for name in names if name in text] == []
 
 
+def test_manifests_list_the_environment_variables_that_sources_read() -> None:
+    """`amanda doctor` reports all others as unknown."""
+    manifests = ROOT.rglob("src/*/amanda-plugin.toml")
+    tables = [tomllib.loads(path.read_text(encoding="utf-8")) for path in manifests]
+    listed = {name for table in tables for name in table.get("settings", {})}
+    sources = [file for file in python_files() if "src" in file.parts]
+    quoted = re.compile(r"\"(AMANDA_(?!TEST_|FUZZ_)\w+)\"")
+    texts = (file.read_text(encoding="utf-8") for file in sources)
+    read = {name for text in texts for name in quoted.findall(text)}
+    assert len(sources) > 1000
+    assert read == listed
+
+
 def test_a_new_plugin_is_found(tmp_path: Path) -> None:
     for name in ("amanda-fresh", "_template"):
         folder = tmp_path / "plugins" / name

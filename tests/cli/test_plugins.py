@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import amanda
-from amanda.cli.exit_codes import COMPLETE
 from amanda.cli.plugin_verbs import PluginVerb, list_plugin_verbs
-from amanda.cli.verbs.doctor import SETTINGS
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Call
@@ -219,18 +218,34 @@ def test_doctor_sees_a_temporary_folder_that_is_gone(
     assert "to do, temporary files: set TMPDIR to a writable folder\n" in ended.out
 
 
-def test_every_variable_that_is_read_is_known_and_told() -> None:
-    """The doctor calls others slips, and the guide tells what each does."""
+def test_the_guide_lists_the_settings_of_the_core() -> None:
+    """Its manifest has them, which the doctor reads."""
     source = Path(amanda.__file__).parent
-    texts = [file.read_text(encoding="utf-8") for file in source.rglob("*.py")]
-    read = set(re.findall(r"""["']_?(AMANDA_[A-Z_]+)["']""", "\n".join(texts)))
-    assert read - {COMPLETE.strip("_")} == set(SETTINGS)
+    manifest = tomllib.loads(
+        (source / "amanda-plugin.toml").read_text(encoding="utf-8")
+    )
     guide = (source.parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
-    ours = {name for name, line in SETTINGS.items() if "own tests" in line}
-    assert set(re.findall(r"^\| `(AMANDA_[A-Z_]+)`", guide, re.MULTILINE)) == read - {
-        COMPLETE.strip("_"),
-        *ours,
+    listed = re.findall(r"^\| `(AMANDA_[A-Z_]+)`", guide, re.MULTILINE)
+    assert set(listed) == set(manifest["settings"])
+
+
+def test_doctor_knows_the_settings_of_plugins(
+    call: Call, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = "manifest = 1\n[settings]\nAMANDA_NEW_PATH = 'folders, as in PATH'\n"
+    put(installed, "amanda-new", "[amanda.passes]\nneat = amanda_new.neat:f\n")
+    (installed / "amanda_new").mkdir()
+    (installed / "amanda_new" / "amanda-plugin.toml").write_text(manifest)
+    record = installed / "amanda_new-1.0.dist-info" / "RECORD"
+    record.write_text("amanda_new/amanda-plugin.toml,,\n")
+    monkeypatch.setenv("AMANDA_NEW_PATH", "/opt/new")
+    monkeypatch.setenv("AMANDA_FUZZ_SECONDS", "3")
+    checks = call("doctor", "--json").json["checks"]
+    assert {"AMANDA_NEW_PATH", "AMANDA_FUZZ_SECONDS"} <= {
+        check["name"] for check in checks if check["well"]
     }
+    monkeypatch.setenv("AMANDA_NEW_PATHS", "/opt/new")
+    assert "did you mean AMANDA_NEW_PATH?" in call("doctor").out
 
 
 def test_plugin_new(call: Call, tmp_path: Path) -> None:

@@ -51,10 +51,19 @@ POINTS = {("formats", "f"), ("mappings", "m"), ("backends", "b")}
             "manifest = 1\n[backends.b]\ndoc = ' '",
             ["[backends.b]: doc: must be a string"],
         ),
+        ("manifest = 1\nsettings = 3", ["[settings]: must be a table"]),
+        (
+            "manifest = 1\n[settings]\nPATH = 'folders'\nAMANDA_X = 1",
+            [
+                "[settings]: 'PATH' is not a name such as 'AMANDA_PATH'",
+                "[settings]: AMANDA_X: must be a string",
+            ],
+        ),
     ],
 )
 def test_faults(text, faults):
-    rows, found = parse(text.encode(errors="surrogateescape"), POINTS)
+    rows, found, settings = parse(text.encode(errors="surrogateescape"), POINTS)
+    assert settings == {}
     assert len(found) == len(faults)
     for got, start in zip(found, faults, strict=True):
         assert got.startswith(start)
@@ -62,14 +71,19 @@ def test_faults(text, faults):
 
 
 def test_a_huge_manifest_is_not_read():
-    assert parse(b"#" * (1 << 21), POINTS)[1] == ["larger than 1,048,576 bytes"]
+    assert parse(b"#" * (1 << 21), POINTS).faults == ("larger than 1,048,576 bytes",)
 
 
 def test_good_rows_are_kept_beside_bad_ones():
     text = b"manifest = 1\n[formats.f]\nsuffixes = ['.f']\n[backends.b]\nbad = 1"
-    rows, faults = parse(text, POINTS)
+    rows, faults, _ = parse(text, POINTS)
     assert rows == {("formats", "f"): {"suffixes": [".f"]}}
     assert len(faults) == 1
+
+
+def test_settings_are_environment_variables_with_their_meaning():
+    text = b"manifest = 1\n[settings]\nAMANDA_X = 'folders, as in PATH'"
+    assert parse(text, POINTS) == ({}, (), {"AMANDA_X": "folders, as in PATH"})
 
 
 def test_magic_may_be_anywhere():

@@ -25,7 +25,7 @@ import amanda
 from amanda.files import LEFT_OVER
 from amanda.host import host_in_use
 
-KILLS = int(os.environ.get("AMANDA_KILLS", "12"))
+KILLS = int(os.environ.get("AMANDA_TEST_KILLS", "12"))
 SCRIPT = Path(__file__).with_name("save_until_killed.py")
 
 pytestmark = pytest.mark.skipif(

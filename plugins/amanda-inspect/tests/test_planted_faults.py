@@ -74,7 +74,7 @@ def test_faults_at_other_places(networks: Networks) -> None:
 @pytest.mark.models
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_of_full_size(name: str, tmp_path: Path) -> None:
-    folder = Path(os.environ.get("AMANDA_PLANTED_MODELS", tmp_path))
+    folder = Path(os.environ.get("AMANDA_TEST_PLANTED_MODELS", tmp_path))
     network = make_network(name, folder, small=False)
     faults = [each for each in FAULTS if each.network == name]
     wrong = [

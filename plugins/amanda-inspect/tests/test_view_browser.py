@@ -121,11 +121,11 @@ class Browser:
 
 
 def keep_picture(browser: Browser, name: str) -> None:
-    """A screenshot, in the folder AMANDA_SCREENSHOTS where that is set."""
+    """A screenshot, in the folder AMANDA_TEST_SCREENSHOTS where that is set."""
     picture = browser.driver.get_screenshot_as_png()
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 10_000
-    folder = os.environ.get("AMANDA_SCREENSHOTS")
+    folder = os.environ.get("AMANDA_TEST_SCREENSHOTS")
     if folder:
         Path(folder, f"{name}.png").write_bytes(picture)
 

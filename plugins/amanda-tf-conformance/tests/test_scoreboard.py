@@ -33,7 +33,7 @@ def made(tmp_path_factory):
     command = [sys.executable, "-m", "amanda_tf_conformance.models.making"]
     subprocess.run([*command, str(folder), str(EVERY_MADE)], check=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AMANDA_TF_MODELS", str(folder))
+        patch.setenv("AMANDA_TEST_TF_MODELS", str(folder))
         models_folder.cache_clear()
         yield folder
     models_folder.cache_clear()

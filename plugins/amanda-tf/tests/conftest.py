@@ -18,6 +18,8 @@ import amanda
 from amanda.graph import Graph
 from amanda.types import Shape, TensorType
 
+# the same kernels on all processors: its default depends on their instructions
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 collect_ignore_glob = ["op_cases*.py", "op_runs.py"]  # imported by test_op_cases.py
 TOLERANCE = 1e-3
 

@@ -1,4 +1,4 @@
-"""Models of `transformers`: some are made, all where AMANDA_TORCH_MODELS has them."""
+"""Models of `transformers`: all of them where AMANDA_TEST_TORCH_MODELS is set."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make(folder, pattern):
     command = [sys.executable, "-m", "amanda_torch_conformance.making.model_files"]
     subprocess.run([*command, str(folder), pattern], check=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AMANDA_TORCH_MODELS", str(folder))
+        patch.setenv("AMANDA_TEST_TORCH_MODELS", str(folder))
         programs_folder.cache_clear()
         yield folder
     programs_folder.cache_clear()
@@ -47,7 +47,9 @@ def models(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def all_models(tmp_path_factory):
-    folder = os.environ.get("AMANDA_TORCH_MODELS") or tmp_path_factory.mktemp("models")
+    folder = os.environ.get("AMANDA_TEST_TORCH_MODELS") or tmp_path_factory.mktemp(
+        "models"
+    )
     yield from make(folder, "")
 
 

@@ -33,7 +33,7 @@ def programs(tmp_path_factory):
     command = [sys.executable, "-m", "amanda_torch_conformance.making"]
     subprocess.run([*command, str(folder), str(EVERY)], check=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AMANDA_TORCH_PROGRAMS", str(folder))
+        patch.setenv("AMANDA_TEST_TORCH_PROGRAMS", str(folder))
         programs_folder.cache_clear()
         yield folder
     programs_folder.cache_clear()

@@ -1,7 +1,7 @@
 """Python source of programs: written, imported, and run in PyTorch.
 
-The programs are those of the scoreboard, in the folders that AMANDA_TORCH_MODELS and
-AMANDA_TORCH_PROGRAMS name.
+The programs are those of the scoreboard, in the folders that AMANDA_TEST_TORCH_MODELS
+and AMANDA_TEST_TORCH_PROGRAMS name.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def find_wrong(kind, path):
     return right, wrong
 
 
-@pytest.mark.skipif("AMANDA_TORCH_MODELS" not in os.environ, reason="no models")
+@pytest.mark.skipif("AMANDA_TEST_TORCH_MODELS" not in os.environ, reason="no models")
 def test_models(tmp_path):
     """Their ops of experts are registered by `transformers`."""
     pytest.importorskip("transformers.integrations.moe")
@@ -125,7 +125,9 @@ def test_models(tmp_path):
     assert wrong.keys() <= KNOWN.keys()
 
 
-@pytest.mark.skipif("AMANDA_TORCH_PROGRAMS" not in os.environ, reason="no programs")
+@pytest.mark.skipif(
+    "AMANDA_TEST_TORCH_PROGRAMS" not in os.environ, reason="no programs"
+)
 def test_ops(tmp_path):
     right, wrong = find_wrong("static", tmp_path / "written.py")
     print(f"{right} of {right + len(wrong)} ops", *wrong.items(), sep="\n")

@@ -21,6 +21,7 @@ import importlib_metadata as metadata
 
 from amanda.host import _manifest
 from amanda.host._kinds import GROUP, KINDS, kind_of
+from amanda.host._manifest import Manifest
 from amanda.host._requires import CORE, canonical, requirement_fault
 
 Found: TypeAlias = Any
@@ -162,7 +163,7 @@ class Distribution:
         try:
             places = self._manifests()
             if not places:
-                return Manifest({}, ())
+                return Manifest({})
             if len(places) > 1:
                 listed = ", ".join(map(str, places))
                 return Manifest({}, (f"has {len(places)} of them: {listed}",))
@@ -170,8 +171,7 @@ class Distribution:
         except Exception as error:  # noqa: BLE001  custom finders may raise anything
             return Manifest({}, (f"cannot be read: {error}",))
         named = {(point.kind, point.name) for point in self.points}
-        rows, faults = _manifest.parse(content, named)
-        return Manifest(rows, tuple(faults))
+        return _manifest.parse(content, named)
 
     def _manifests(self) -> list[Any]:
         """Paths of its manifests: in its files, or in its sources if it is editable."""
@@ -192,13 +192,6 @@ class Distribution:
             place for point in self.points for place in _sibling_metadata(point)
         )
         return [place for place in places if place.is_file()]
-
-
-class Manifest(NamedTuple):
-    """Tables by kind and name, and the faults of the file."""
-
-    rows: dict[tuple[str, str], dict[str, Any]]
-    faults: tuple[str, ...]
 
 
 def _folders(point: EntryPointName) -> list[str]:

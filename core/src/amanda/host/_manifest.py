@@ -7,8 +7,10 @@
     objects = ["onnx.ModelProto"]
     tier = "stable"
 
-There is a table for each entry point with details, `[kind.name]`. The file is part of
-the distribution and is read without importing the package. `_FIELDS` is the schema.
+There is a table for each entry point with details, `[kind.name]`, and one of the
+environment variables that the distribution reads, `[settings]`, with what they mean.
+The file is part of the distribution and is read without importing the package.
+`_FIELDS` is the schema.
 """
 
 from __future__ import annotations
@@ -28,6 +30,16 @@ TIERS: Final = ("stable", "beta", "experimental")
 
 _LARGEST = 1 << 20  # bytes of a manifest
 _DEEPEST = 1 << 16  # bytes at the start of a file that magic may refer to
+
+
+class Manifest(NamedTuple):
+    """The content of a manifest, and its faults."""
+
+    rows: dict[tuple[str, str], dict[str, Any]]
+    """Tables by kind and name."""
+    faults: tuple[str, ...] = ()
+    settings: Mapping[str, str] = {}
+    """Environment variables, with what they mean."""
 
 
 class Magic(NamedTuple):
@@ -145,27 +157,43 @@ def faults_in_row(kind: str, row: object) -> list[str]:
     return faults
 
 
-def parse(
-    content: bytes, points: Collection[tuple[str, str]]
-) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
-    """The tables by kind and name, and all faults.
+def parse(content: bytes, points: Collection[tuple[str, str]]) -> Manifest:
+    """The content of a manifest, with all of its faults.
 
     `points` are the entry points of the distribution; other tables are faults.
     """
     import tomllib
 
     if len(content) > _LARGEST:
-        return {}, [f"larger than {_LARGEST:,} bytes"]
+        return Manifest({}, (f"larger than {_LARGEST:,} bytes",))
     try:
         document = tomllib.loads(content.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        return {}, [f"not TOML: {error}"]
+        return Manifest({}, (f"not TOML: {error}",))
     version = document.pop("manifest", None)
     if type(version) is not int or version < 1:
-        return {}, ["does not begin with its version: manifest = 1"]
+        return Manifest({}, ("does not begin with its version: manifest = 1",))
     if version > NEWEST:
-        return {}, [f"version {version}; this core reads versions up to {NEWEST}"]
-    return _tables(document, points)
+        fault = f"version {version}; this core reads versions up to {NEWEST}"
+        return Manifest({}, (fault,))
+    settings, faults = _settings(document.pop("settings", {}))
+    rows, more = _tables(document, points)
+    return Manifest(rows, (*faults, *more), settings)
+
+
+def _settings(table: object) -> tuple[dict[str, str], list[str]]:
+    """The environment variables with valid names and meanings, and the faults."""
+    if not isinstance(table, Mapping):
+        return {}, ["[settings]: must be a table"]
+    settings, faults = {}, []
+    for name, meaning in table.items():
+        if not re.fullmatch(r"AMANDA_[A-Z0-9_]*[A-Z0-9]", name):
+            faults.append(f"[settings]: {name!r} is not a name such as 'AMANDA_PATH'")
+        elif fault := _text(meaning):
+            faults.append(f"[settings]: {name}: {fault}")
+        else:
+            settings[name] = meaning
+    return settings, faults
 
 
 def _tables(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +31,11 @@ class PluginInfo:
     why: str = ""
     clashing: tuple[PluginEntry, ...] = ()
     """The entries whose names other distributions have, too."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The environment variables that it reads, with what they mean."""
+        return self.entries[0].source.manifest.settings if self.entries else {}
 
 
 def overview(

@@ -15,14 +15,14 @@ from amanda.errors import UsageError
 
 __all__ = ["load_arrays", "model_rows", "models_folder"]
 
-_VARIABLE: Final = "AMANDA_TF_MODELS"
+_VARIABLE: Final = "AMANDA_TEST_TF_MODELS"
 
 
 @cache
 def models_folder() -> Path:
     """The folder with all models; made by TensorFlow where it is absent.
 
-    It is that of the environment variable AMANDA_TF_MODELS, else one in the user's
+    It is that of the environment variable AMANDA_TEST_TF_MODELS, else one in the user's
     cache whose name is a digest of the tables: other tables have other files.
     """
     sources = sorted(Path(__file__).with_name("models").glob("*.py"))

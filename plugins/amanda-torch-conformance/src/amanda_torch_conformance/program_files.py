@@ -28,11 +28,11 @@ class _Collection(NamedTuple):
 
 _COLLECTIONS: Final = {
     "programs": _Collection(
-        "amanda_torch_conformance.making", "AMANDA_TORCH_PROGRAMS",
+        "amanda_torch_conformance.making", "AMANDA_TEST_TORCH_PROGRAMS",
         "torch expecttest scipy",
     ),
     "models": _Collection(
-        "amanda_torch_conformance.making.model_files", "AMANDA_TORCH_MODELS",
+        "amanda_torch_conformance.making.model_files", "AMANDA_TEST_TORCH_MODELS",
         "torch transformers",
     ),
 }  # fmt: skip
@@ -43,8 +43,9 @@ def programs_folder(collection: str = "programs") -> Path:
     """The folder with all programs; made by PyTorch where it is absent.
 
     `collection` is `programs`, those of the op database, or `models`. The folder is
-    that of the environment variable AMANDA_TORCH_PROGRAMS or AMANDA_TORCH_MODELS, else
-    one in the user's cache whose name is a digest of the modules that make them.
+    that of the environment variable AMANDA_TEST_TORCH_PROGRAMS or
+    AMANDA_TEST_TORCH_MODELS, else one in the user's cache whose name is a digest of the
+    modules that make them.
     """
     sources = sorted(Path(__file__).with_name("making").glob("*.py"))
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources))

@@ -15,15 +15,7 @@ from amanda.cli.output.answer import Answer, Table
 
 __all__ = ["SystemCheck", "run_checks", "command"]
 
-# Environment variables, with their values.
-SETTINGS = {
-    "AMANDA_BACKEND": "the backend to use where none is named",
-    "AMANDA_DEBUG": "0 or 1",
-    "AMANDA_FUZZ_ROUNDS": "a number, for Amanda's own tests",
-    "AMANDA_PLUGINS": "names of plug-ins, separated by commas, or none",
-    "AMANDA_SLOW_SECONDS": "how long a plug-in may take to import, before it is told",
-    "AMANDA_TEST_DATA": "a folder, for Amanda's own tests",
-}
+OF_TESTS = ("AMANDA_TEST_", "AMANDA_FUZZ_")  # settings of Amanda's own tests
 MODEST_MEMORY = 1 << 30  # below this, real models may not load
 
 
@@ -122,15 +114,20 @@ def _check_plugins() -> Iterator[SystemCheck]:
 
 
 def _check_settings() -> Iterator[SystemCheck]:
-    """The environment variables of Amanda; unknown ones are faults."""
+    """The environment variables of Amanda; unknown ones are faults.
+
+    Known are those in the manifests of all distributions."""
     from difflib import get_close_matches
 
+    from amanda.host import default_host
+
+    known = [name for plugin in default_host().plugins() for name in plugin.settings]
     for name in sorted(filter(lambda name: name.startswith("AMANDA_"), os.environ)):
         found = repr(os.environ[name])
-        if name in SETTINGS:
+        if name in known or name.startswith(OF_TESTS):
             yield SystemCheck(name, found)
             continue
-        near = get_close_matches(name, SETTINGS, n=1)
+        near = get_close_matches(name, known, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
         yield SystemCheck(name, found, f"nothing reads this variable{meant}")
 
