@@ -20,6 +20,7 @@ from amanda.cli.verb_table import VERBS
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted([*ROOT.glob("core/src/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")])
 ADVICE = {"hint", "to_do", "repair", "problems"}  # arguments and names that hold advice
+WORDS = re.compile(rf"\b({'|'.join(ADVICE)})\b|pip install")
 
 
 class Hint(NamedTuple):
@@ -56,7 +57,10 @@ def advice_in(node: ast.AST) -> ast.AST | None:
 
 def hints() -> Iterator[Hint]:
     for file in SOURCES:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        source = file.read_text(encoding="utf-8")
+        if not WORDS.search(source):
+            continue
+        for node in ast.walk(ast.parse(source)):
             value = advice_in(node)
             if value is not None and (text := texts(value).strip()):
                 yield Hint(file, getattr(value, "lineno", 0), text)
