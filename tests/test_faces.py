@@ -15,6 +15,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+from source_trees import statements
 
 pytestmark = pytest.mark.install_independent
 
@@ -47,18 +48,13 @@ def sources(root: Path) -> Iterator[tuple[Path, Path]]:
         yield from ((folder, file) for file in sorted(folder.rglob("*.py")))
 
 
-@cache
-def parsed(file: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
-
-
 def below_faces(root: Path) -> Iterator[str]:
     """Imports of plug-ins that are not a name of a face."""
     for folder, file in sources(root):
         package = file.relative_to(folder).parts[0]
         if package == "amanda":
             continue
-        for node in parsed(file):
+        for node in statements(ast.parse(file.read_text(encoding="utf-8"))):
             for line, module, name in imported(node):
                 top = module.partition(".")[0]
                 if top == package or top not in OWNERS:
@@ -97,15 +93,19 @@ def private_uses(root: Path) -> Iterator[str]:
     for folder, file in sources(root):
         parts = file.relative_to(folder).with_suffix("").parts
         rooms.setdefault(room_of(".".join(parts)), []).append(file)
-    defined = {room: set(definitions(files)) for room, files in rooms.items()}
-    every = set().union(*defined.values())
+    defined: dict[str, set[str]] = {room: set() for room in rooms}
+    used: list[tuple[str, str, str]] = []
     for room, files in rooms.items():
-        foreign = every - defined[room] - NAMED_TUPLE
         for file in files:
-            for node in parsed(file):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                defined[room].update(filter(is_private, definitions(node)))
                 for name in used_names(node, room):
-                    if name in foreign or "." in name:
-                        yield f"{file.relative_to(root)}:{node.lineno}: {name}"  # type: ignore[attr-defined]
+                    place = f"{file.relative_to(root)}:{node.lineno}"  # type: ignore[attr-defined]
+                    used.append((room, place, name))
+    every = set().union(*defined.values()) - NAMED_TUPLE
+    for room, place, name in used:
+        if "." in name or name in every - defined[room]:
+            yield f"{place}: {name}"
 
 
 def room_of(module: str) -> str:
@@ -118,23 +118,17 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def definitions(files: list[Path]) -> Iterator[str]:
-    """Names with a leading underscore that a room defines or spells as a string."""
-    for file in files:
-        for node in parsed(file):
-            match node:
-                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                    found = name
-                case ast.Name(id=name, ctx=ast.Store()) | ast.keyword(arg=str(name)):
-                    found = name
-                case ast.Attribute(attr=name, ctx=ast.Store()):
-                    found = name
-                case ast.Constant(value=str(name)):
-                    found = name
-                case _:
-                    continue
-            if is_private(found):
-                yield found
+def definitions(node: ast.AST) -> Iterator[str]:
+    """The name that a node defines or spells as a string."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Name(id=name, ctx=ast.Store()) | ast.keyword(arg=str(name)):
+            yield name
+        case ast.Attribute(attr=name, ctx=ast.Store()):
+            yield name
+        case ast.Constant(value=str(name)):
+            yield name
 
 
 def used_names(node: ast.AST, room: str) -> Iterator[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
+from source_trees import statements
 
 pytestmark = pytest.mark.install_independent
 
@@ -33,17 +35,16 @@ def modules() -> dict[str, Path]:
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """(module, name) of each import that runs; not those for type checkers only."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            continue
+    for node in statements(tree, typing_only=False):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             yield from ((node.module, alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
-        yield from imported(node)
 
 
+@cache
 def import_graph() -> Imports:
+    """The modules of this repository that each of them imports."""
     paths = modules()
     graph: dict[str, set[str]] = {}
     for module, path in paths.items():

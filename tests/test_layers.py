@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from source_trees import statements
 
 pytestmark = pytest.mark.install_independent
 
@@ -167,7 +168,9 @@ def imports(file: Path, module: str, modules: set[str]) -> Iterator[tuple[int, s
 def importing(text: str) -> tuple[ast.AST, ...]:
     """The nodes that may import; a text is parsed once for all the copies of it."""
     kinds = ast.Import | ast.ImportFrom | ast.Call
-    return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds))
+    has_calls = "import_module" in text or "__import__" in text
+    nodes = (ast.walk if has_calls else statements)(ast.parse(text))
+    return tuple(node for node in nodes if isinstance(node, kinds))
 
 
 def absolute(name: str | None, level: int, file: Path, module: str) -> str:

@@ -140,7 +140,9 @@ def test_a_run_of_ignored_folders_only_is_left_out(
 
 
 def call_that_exits(name: str, code: int, *, has_workers: bool) -> test_runs.Call:
-    line = [sys.executable, "-c", f"print('in {name}'); raise SystemExit({code})"]
+    report = "FAILED a.py::test" if code == 3 else ""
+    source = f"print('in {name}'); print({report!r}); raise SystemExit({code})"
+    line = [sys.executable, "-c", source]
     return test_runs.Call(name, line, os.environ, has_workers)
 
 
@@ -155,8 +157,39 @@ def test_every_call_is_made_and_those_that_failed_are_named(
         title, said = (f"run \\d of 5: {call.name}", f"in {call.name}")
         at = next(i for i, line in enumerate(lines) if re.search(title, line))
         assert lines[at + 1] == said  # what it printed follows its title
-    assert lines[-2:] == ["failed: b: exit code 3", "failed: d: exit code 4"]
+    assert lines[-3:] == [
+        "failed: b: exit code 3",
+        "failed: FAILED a.py::test",
+        "failed: d: exit code 4",
+    ]
     assert test_runs.make_calls(calls[2:3]) == 0
+
+
+def test_how_far_it_is_is_printed_before_a_call_ends(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    code = "print('.....  [ 40%]'); print('5 passed  [100%]')"
+    call = test_runs.Call("one", [sys.executable, "-c", code], os.environ)
+    assert test_runs.make_calls([call]) == 0
+    assert capfd.readouterr().out.splitlines() == [
+        "--- one: 40% ---", "--- one: 100% ---", "=== run 1 of 1: one ===",
+        ".....  [ 40%]", "5 passed  [100%]", "",
+    ]  # fmt: skip
+
+
+def test_runs_share_few_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    for processors, has_workers in ((2, {False}), (8, {False, True})):
+        monkeypatch.setattr(test_runs.os, "cpu_count", lambda n=processors: n)
+        calls = test_runs.calls_of(RUNS, ["-x"])
+        assert len(calls) == len(RUNS)
+        assert {call.has_workers for call in calls} == has_workers
+        for call in calls:
+            workers = call.command[call.command.index("-n") + 1]
+            assert workers == ("auto" if call.has_workers else "0")
+            assert call.command[-1] == "-x"
+    monkeypatch.setattr(test_runs.os, "cpu_count", lambda: 2)
+    assert test_runs.calls_of(RUNS, [])[0].name == "core"  # the largest
+    assert test_runs.calls_of(RUNS[:1], [])[0].has_workers
 
 
 def test_checks_of_style_and_types_run_after_one_that_failed(
@@ -212,6 +245,8 @@ import sys, time
 print("=== run 2 of 3: core ===")
 print("." * 72, "[ 40%]")
 time.sleep(1.2)
+print("--- one: 30% ---")
+time.sleep(1.2)
 print("===== 7 passed, 2 skipped in 1.2s =====")
 print("=== run 3 of 3: other ===")
 print("1 failed, 3 passed in 0.5s")
@@ -228,6 +263,7 @@ def test_a_step_shows_progress_counts_and_failures(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "[1/1] tests"
     assert "[1/1] tests: run 2 of 3: core, 40%, 1 s" in lines
+    assert "[1/1] tests: one: 30%, 2 s" in lines
     last = next(line for line in lines if "passed" in line)
     assert re.fullmatch(r"\[1/1\] tests: 10 passed, 2 skipped, 1 failed, \d+ s", last)
     assert lines[-1] == f"failed: {log} has all of its output"

@@ -16,8 +16,10 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 import pytest
+from source_trees import statements
 
 import amanda
 
@@ -78,17 +80,29 @@ def python_files() -> Iterator[Path]:
                 yield file
 
 
+class Function(NamedTuple):
+    """A function, nested ones too, in a source file."""
+
+    name: str
+    lines: int
+    """Without its docstring."""
+    place: int
+    is_constructor: bool
+    """Or static: it is read together with its class, as `Sym.named` is."""
+
+
 @cache
-def functions(file: Path) -> list[tuple[str, int]]:
-    """Name and length of every function, its docstring not counted."""
+def functions(file: Path) -> list[Function]:
     found = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in statements(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
             told = ast.get_docstring(node) is not None
             doc = (first.end_lineno or 0) - first.lineno + 1 if told else 0
             length = (node.end_lineno or 0) - node.lineno + 1 - doc
-            found.append((node.name, length))
+            decorators = {getattr(each, "id", "") for each in node.decorator_list}
+            without_self = bool(decorators & {"classmethod", "staticmethod"})
+            found.append(Function(node.name, length, node.lineno, without_self))
     return found
 
 
@@ -99,17 +113,17 @@ def test_files_fit_a_reader() -> None:
 
 
 def test_functions_fit_a_screen() -> None:
-    found = (
-        (file, *function) for file in python_files() for function in functions(file)
-    )
     long = [
-        f"{f.relative_to(ROOT)}: {n} {k}" for f, n, k in found if k > FUNCTION_LINES
+        f"{file.relative_to(ROOT)}: {each.name} {each.lines}"
+        for file in python_files()
+        for each in functions(file)
+        if each.lines > FUNCTION_LINES
     ]
     assert long == []
 
 
 def test_functions_are_short() -> None:
-    found = (n for file in python_files() for _, n in functions(file))
+    found = (each.lines for file in python_files() for each in functions(file))
     assert statistics.median(found) <= 10
 
 
@@ -119,20 +133,12 @@ def test_folders_fit_a_list() -> None:
 
 
 def lone_participles(file: Path) -> Iterator[str]:
-    """Functions, nested ones too, named by one participle or pronoun, such as `told`.
-
-    Constructors such as `Sym.named` are read together with their class.
-    """
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            word = node.name.removeprefix("_")
-            decorators = {ast.unparse(each) for each in node.decorator_list}
-            if decorators & {"classmethod", "staticmethod"}:
-                continue
-            if word in NO_NAMES or (
-                re.fullmatch("[a-z]+e[dn]", word) and word not in VERBS
-            ):
-                yield f"{node.name}:{node.lineno}"
+    """Functions named by one participle or pronoun, such as `told`."""
+    for each in functions(file):
+        word = each.name.removeprefix("_")
+        is_participle = re.fullmatch("[a-z]+e[dn]", word) and word not in VERBS
+        if not each.is_constructor and (word in NO_NAMES or is_participle):
+            yield f"{each.name}:{each.place}"
 
 
 def test_functions_are_named_by_verbs_or_results() -> None:

@@ -152,7 +152,9 @@ def _watch(line: str, progress: Progress, summary: dict[str, int]) -> None:
     """Follow the output of pytest, and of `tools/test_runs.py`."""
     if run := re.match(r"=+ (run \d+ of \d+: .*?) =*$", line):
         progress.run, progress.share = run[1], ""
-    if done := re.search(r"\[ *(\d+)%\]$", line.rstrip()):
+    if part := re.match(r"-+ (.*: \d+%) -+$", line):  # of one that shares processors
+        progress.run, progress.share = part[1], ""
+    elif done := re.search(r"\[ *(\d+)%\]$", line.rstrip()):
         progress.share = f"{done[1]}%"
     if re.search(r"\d (passed|failed|skipped|error).* in [\d.]+", line):
         for number, what in re.findall(r"(\d+) (passed|failed|skipped|errors?)", line):

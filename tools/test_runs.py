@@ -45,6 +45,7 @@ QUICK = ("core", "amanda-std")  # runs
 QUICK_DISTS = ("amanda-core", "amanda-namespaces", "amanda-std")
 QUICK_OUT = ("tests/routes", "plugins/amanda-std/tests/ops")  # what takes long
 MANY = 3  # files from which on several processes share a run
+FEW = 2  # processors with which a process of its own for each run is faster
 NO_TESTS = 5  # exit code of pytest
 _IMPORT = re.compile(
     r"(?:^\s*(?:import|from)\s+|importorskip\(\s*[\"'])(\w+)", re.MULTILINE
@@ -67,6 +68,11 @@ class TestRun(NamedTuple):
     def workers(self) -> str:
         many = any(not path.endswith(".py") for path in self.paths)
         return "auto" if many or len(self.paths) > MANY else "0"
+
+    @property
+    def size(self) -> int:
+        """Characters in its test files."""
+        return sum(map(len, _texts(self.paths)))
 
     @property
     def distribution(self) -> str:
@@ -140,10 +146,10 @@ def environment_of(run: TestRun) -> dict[str, str]:
     return {**os.environ, "AMANDA_TEST_WITHOUT": " ".join(blocked)}
 
 
-def command(run: TestRun, arguments: Sequence[str]) -> list[str]:
+def command(run: TestRun, arguments: Sequence[str], workers: str) -> list[str]:
     """The call of pytest for a run."""
     ignored = [f"--ignore={path}" for path in run.left_out]
-    pytest = [sys.executable, "-m", "pytest", "-q", "-n", run.workers]
+    pytest = [sys.executable, "-m", "pytest", "-q", "-n", workers]
     shared = ["--dist", run.distribution]
     return [*pytest, *shared, *run.paths, *ignored, *arguments]
 
@@ -163,7 +169,7 @@ class Call(NamedTuple):
     """Whether it uses several processors."""
 
 
-Results = Iterator[tuple[Call, Callable[[], subprocess.CompletedProcess[str]]]]
+Results = Iterator[tuple[Call, Callable[[], tuple[int, str]]]]
 LINT = Call("lint", [sys.executable, "tools/test_runs.py", "lint"], os.environ)
 CHECKS = (
     ("-m", "ruff", "check"),
@@ -174,41 +180,69 @@ CHECKS = (
 """What lint is: arguments of Python, in the root folder."""
 
 
-def call_of(run: TestRun, arguments: Sequence[str]) -> Call:
-    """The call of pytest for a run, in its environment."""
-    line = command(run, arguments)
-    return Call(run.name, line, environment_of(run), run.workers != "0")
+def calls_of(runs: Sequence[TestRun], arguments: Sequence[str]) -> list[Call]:
+    """The calls of pytest for runs, each in its environment.
+
+    Where there are far more runs than processors, which are few, runs share them, the
+    largest first: workers would share the tests of a run, but collect all of them."""
+    processors = os.cpu_count() or 1
+    apart = processors <= FEW and len(runs) > 2 * processors
+    calls = []
+    for run in sorted(runs, key=lambda run: -run.size) if apart else runs:
+        workers = "0" if apart else run.workers
+        line = command(run, arguments, workers)
+        calls.append(Call(run.name, line, environment_of(run), workers != "0"))
+    return calls
 
 
 def make_calls(calls: Sequence[Call]) -> int:
     """Make them all; returns an exit code, and prints which of them failed.
 
     Those of one process share the processors, in order, and what they print is printed
-    when they end. The others follow, one by one."""
+    when they end; until then, how far they are. The others follow, one by one."""
     single = [call for call in calls if not call.has_workers]
     failed = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        waiting = {pool.submit(_make, c, subprocess.PIPE): c for c in single}
+        waiting = {pool.submit(_collect, call): call for call in single}
         done: Results = ((waiting[each], each.result) for each in as_completed(waiting))
         later: Results = (
-            (call, partial(_make, call)) for call in calls if call.has_workers
+            (call, partial(_show, call)) for call in calls if call.has_workers
         )
         for i, (call, result) in enumerate(chain(done, later), start=1):
-            print(f"=== run {i} of {len(calls)}: {call.name} ===", flush=True)
-            ended = result()
-            print(ended.stdout or "", end="", flush=True)
-            if ended.returncode not in (0, NO_TESTS):
-                failed.append(f"{call.name}: exit code {ended.returncode}")
+            title = f"=== run {i} of {len(calls)}: {call.name} ===\n"
+            if call.has_workers:
+                print(title, end="", flush=True)
+            code, output = result()
+            if not call.has_workers:
+                print(title + output, end="", flush=True)  # in one piece
+            if code not in (0, NO_TESTS):
+                failed.append(f"{call.name}: exit code {code}")
+                failed += re.findall(r"^(?:FAILED|ERROR) .*", output, re.MULTILINE)
     print(*(f"failed: {each}" for each in failed), sep="\n")
     return int(bool(failed))
 
 
-def _make(call: Call, output: int | None = None) -> subprocess.CompletedProcess[str]:
-    """Make a call in the root folder, whose output goes on unless it is a pipe."""
-    return subprocess.run(
-        call.command, cwd=ROOT, env=call.environment, check=False,
-        stdout=output, stderr=output and subprocess.STDOUT, text=True,
-    )  # fmt: skip
+def _show(call: Call) -> tuple[int, str]:
+    """Make a call in the root folder; returns its exit code, and prints its output."""
+    done = subprocess.run(call.command, cwd=ROOT, env=call.environment, check=False)
+    return done.returncode, ""
+
+
+def _collect(call: Call) -> tuple[int, str]:
+    """Make a call in the root folder; returns its exit code and its output.
+
+    Where the output says how far it is, a line says it meanwhile."""
+    lines = []
+    with subprocess.Popen(
+        call.command, cwd=ROOT, env=call.environment, text=True, errors="replace",
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if share := re.search(r"\[ *(\d+%)\]$", line.rstrip()):
+                print(f"--- {call.name}: {share[1]} ---\n", end="", flush=True)
+    return process.returncode, "".join(lines)
 
 
 def lint() -> int:
@@ -235,16 +269,16 @@ def main(arguments: Sequence[str]) -> int:
             chosen = [run for run in runs() if run.name in QUICK]
             arguments = [*(f"--ignore={p}" for p in QUICK_OUT), *rest]
             chosen = [run for run in chosen if not _is_ignored(run, arguments)]
-            return make_calls([call_of(run, arguments) for run in chosen])
+            return make_calls(calls_of(chosen, arguments))
         case ["only", name, *rest]:
             dist = name.removeprefix("plugin-")
             chosen = [run for run in runs() if run.name.split(":")[0] == dist]
-            return make_calls([call_of(run, rest) for run in chosen])
+            return make_calls(calls_of(chosen, rest))
         case ["lint"]:
             return lint()
         case ["with-lint", *rest]:
-            return make_calls([LINT, *(call_of(run, rest) for run in runs())])
-    return make_calls([call_of(run, arguments) for run in runs()])
+            return make_calls([LINT, *calls_of(runs(), rest)])
+    return make_calls(calls_of(runs(), arguments))
 
 
 if __name__ == "__main__":
