@@ -342,9 +342,3 @@ def test_names_that_the_oldest_python_lacks_are_found(tmp_path: Path) -> None:
         "3: extractall(filter=) is new in Python 3.11.4",
         "4: itertools.batched is new in Python 3.12",
     ]
-
-
-def test_no_source_uses_them() -> None:
-    pytest.importorskip("mypy", reason="its stubs of the library are read")
-    found = {str(f): list(python_floor.faults(f)) for f in python_floor.files()}
-    assert {file: faults for file, faults in found.items() if faults} == {}

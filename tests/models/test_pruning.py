@@ -33,7 +33,7 @@ CASES = [("BERT", "torch"), ("BERT", "onnx"), ("GPT-2", "onnx"),
          ("MobileNetV2", "tensorflow"), ("ResNet", "torch")]  # fmt: skip
 
 
-@pytest.mark.most_cases(3)
+@pytest.mark.most_cases(2)
 @pytest.mark.parametrize(("name", "namespace"), CASES)
 def test_pruned_networks(name, namespace, tmp_path):
     graph, x = export(*build_network(name), tmp_path)

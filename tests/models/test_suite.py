@@ -11,7 +11,7 @@ import pytest
 from amanda.scoreboard import count_outcomes, parse_section
 
 PAGE = Path(__file__).parents[2] / "docs" / "scoreboard-onnx.md"
-EVERY = 25
+EVERY = 40
 CONTAINERS = (
     "sequence|optional|_opt$|_seq|nonzero|unique|compress|nonmaxsuppression|dft"
 )

@@ -20,7 +20,7 @@ FULL = {"hidden_size": 768, "vocab_size": 50257, "num_labels": 1000}
 SMALL = {"hidden_size": 32, "vocab_size": 99, "num_labels": 5}
 
 
-@pytest.mark.most_cases(2)
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("name", RESULTS)
 def test_small_model(name, tmp_path):
     expect_symbols(name, tmp_path, small=True)

@@ -138,7 +138,7 @@ def equal(a: list[float], b: list[float]) -> bool:
     return len(a) == len(b) and np.allclose(a, b, rtol=1e-5, atol=0, equal_nan=True)
 
 
-@pytest.mark.most_cases(10)
+@pytest.mark.most_cases(7)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_reproduction(case: Case, tmp_path: Path) -> None:
     printed = run(case, tmp_path)

@@ -37,7 +37,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> Networks:
     return lambda name: make_network(name, folder, small=True)
 
 
-@pytest.mark.most_cases(12)
+@pytest.mark.most_cases(7)
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_planted_fault_is_named(fault: Fault, networks: Networks) -> None:
     trial = run_trial(fault, networks(fault.network), seed=0)

@@ -71,7 +71,7 @@ def samples() -> dict[str, Callable[[], BackendSample]]:
     return op_samples(sorted({*TAKEN, *DEFINITIONS} - {"scan"}), most=2)
 
 
-@pytest.mark.most_cases(3)
+@pytest.mark.most_cases(1)
 @needs_compiler
 @pytest.mark.parametrize("first", range(8))
 def test_samples_of_ops_equal_their_results(first: int, tmp_path: Path) -> None:

@@ -18,13 +18,14 @@ pytestmark = [
 ]
 
 
-@pytest.mark.most_cases(3)
+@pytest.mark.most_cases(2)
 @pytest.mark.parametrize("name", ["ResNet-50", "BERT-base", "ViT-B", "GPT-2"])
 def test_a_small_network(name: str, tmp_path: Path, reference: Path) -> None:
     backends = [f"native:{reference}", *library_backends()]
     assert_run_as_on_numpy(name, tmp_path, backends, small=True)
 
 
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("name", ["BERT-base", "ViT-B"])
 def test_a_network_with_symbolic_sizes(
     name: str, tmp_path: Path, reference: Path

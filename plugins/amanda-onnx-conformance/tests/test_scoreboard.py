@@ -32,6 +32,7 @@ def test_real_networks_are_cases():
     assert len([case for kind, case in cases() if kind == "real"]) >= 9
 
 
+@pytest.mark.most_cases(6)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_cases_pass(part):
     """All but the random ones, whose numbers onnx's own reference leaves out, too."""

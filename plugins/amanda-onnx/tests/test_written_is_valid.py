@@ -80,12 +80,14 @@ def test_types_of_every_sample(opset, part):
     assert counts[True] > 350, counts
 
 
+@pytest.mark.most_cases(2)
 @pytest.mark.parametrize("opset", OPSETS)
 def test_ops_of_the_hub(opset):
     counts = Counter(expect_valid(graph, opset) for graph in sample_graphs())
     assert counts[True] > {9: 200, 13: 245, 18: 245, 23: 245}[opset], counts
 
 
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("opset", [13, 18, 23])
 def test_ops_of_the_hub_in_bfloat16(opset):
     """Opsets before 22 have no convolutions of bfloat16, and those before 13 no ops."""

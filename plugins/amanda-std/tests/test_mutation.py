@@ -31,6 +31,7 @@ def mutate():
     return module
 
 
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("table", SLICES)
 def test_samples_detect_wrong_definitions_and_kernels(mutate, table):
     outcome = mutate.run_mutants(table, every=SLICES[table])

@@ -498,6 +498,7 @@ def test_any_passes_in_any_order(program, changes, run):
     expect_the_same(program, changes, run)
 
 
+@pytest.mark.most_cases(6)
 @pytest.mark.parametrize("change", ALL, ids=lambda change: change.__name__)
 @UNHURRIED
 @given(program=programs())

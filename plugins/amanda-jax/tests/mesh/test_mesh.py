@@ -18,7 +18,7 @@ from amanda_std import ops, trace
 EIGHT = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
 
 
-@pytest.mark.most_cases(2)
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize(
     "which", ["TestResults", "TestPieces", "not TestResults and not TestPieces"]
 )
