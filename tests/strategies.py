@@ -10,6 +10,7 @@ Small graphs come first, so failures shrink well.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -62,6 +63,11 @@ STORED = [
 _ALL = st.sampled_from([*STORED, "string", "unknown", "resource", "qint8"])
 dtypes = (st.sampled_from(["float32", "unknown", "int64"]) | _ALL).map(DType)
 _POOL = [Sym.unknown() for _ in range(3)]  # dims without a name that occur repeatedly
+
+
+def examples(count: int) -> int:
+    """So many examples of a property; at most half of AMANDA_FUZZ_ROUNDS."""
+    return min(count, int(os.environ.get("AMANDA_FUZZ_ROUNDS", 2 * count)) // 2)
 
 
 @st.composite

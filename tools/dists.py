@@ -218,11 +218,13 @@ def types() -> None:
     mypy = (sys.executable, "-m", "mypy")
     run(*mypy)
     run(*mypy, "benchmarks", "tools", *sorted(ROOT.glob("examples/*.py")))
-    for dist in dists().values():
-        if dist.folder.parent.name == "examples":
-            run(*mypy, "--ignore-missing-imports", dist.folder)
-        elif dist.folder.parent.name == "plugins":
-            run(*mypy, "--ignore-missing-imports", dist.folder / "src")
+    folders = [dist.folder for dist in dists().values()]
+    plugins = [each / "src" for each in folders if each.parent.name == "plugins"]
+    if plugins:
+        run(*mypy, "--ignore-missing-imports", *plugins)
+    for folder in folders:
+        if folder.parent.name == "examples":
+            run(*mypy, "--ignore-missing-imports", folder)
 
 
 def build_wheel(dist: Dist, out: Path) -> Path:

@@ -7,7 +7,7 @@
 
 Set-up is stored in `.venv` and `.tox` in the root folder, with the output of each step.
 Arguments after `--` are passed to pytest: `python3 tools/run.py tests -- -k graph`.
-Of a test with many cases, 20 are run, evenly spaced; `tox run -e py` runs them all.
+Of a test with many cases, 10 are run, evenly spaced; `tox run -e py` runs them all.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ AGAIN = {
     "quick": ("-m", LEFT_OUT, *(f"--ignore={path}" for path in OF_CORE)),
 }
 """What steps leave out that "py", and "core" before it, run with the same result."""
-CASES = ("--most-cases", "20")
+CASES = ("--most-cases", "10")
 """How many cases of a test are run; `tox run -e py` runs all."""
-CASES_AGAIN = ("--most-cases", "6")
+CASES_AGAIN = ("--most-cases", "4")
 """How many of them are run again where other packages are installed."""
 ROUNDS = ("AMANDA_FUZZ_ROUNDS", "AMANDA_FUZZ_MUTATIONS")
 """Settings of the fuzz tests, of which `tox run -e fuzz` has a million rounds."""

@@ -117,7 +117,7 @@ COUNTS = {
 }
 
 
-@pytest.mark.most_cases(3)
+@pytest.mark.most_cases(2)
 @pytest.mark.parametrize("kind", TEMPLATES)
 def test_it_passes_its_own_tests_once_installed(installed, kind):
     if kind in ("backend", "mapping", "tool"):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from strategies import graphs
+from strategies import examples, graphs
 
 from amanda.errors import GraphError
 from amanda.graph import Graph, InputPort, Op, OutputPort
@@ -206,12 +206,12 @@ class Changing(RuleBasedStateMachine):
 
 
 Changing.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None
+    max_examples=examples(60), stateful_step_count=40, deadline=None
 )
 TestChanging = Changing.TestCase
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(graphs())
 def test_a_clone_is_equal_apart_and_whole(graph: Graph) -> None:
     assert graph.check() == []
@@ -228,7 +228,7 @@ def test_a_clone_is_equal_apart_and_whole(graph: Graph) -> None:
     assert all(memo[op] in set(twin.walk()) for op in graph.walk())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(graphs(), graphs())
 def test_equal_graphs_and_only_they_have_equal_digests(a: Graph, b: Graph) -> None:
     for names in (False, True):
@@ -238,7 +238,7 @@ def test_equal_graphs_and_only_they_have_equal_digests(a: Graph, b: Graph) -> No
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(graphs(), picks)
 def test_a_clone_of_what_targets_need(graph: Graph, pick: int) -> None:
     values = [v for op in graph for v in op.outputs]
@@ -253,7 +253,7 @@ def test_a_clone_of_what_targets_need(graph: Graph, pick: int) -> None:
     assert all(op.name is None or op.name.startswith("copy_") for op in whole)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(graphs())
 def test_pasting_twice_keeps_names_unique(graph: Graph) -> None:
     host = Graph("amanda/test/1")

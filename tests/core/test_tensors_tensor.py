@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from amanda.errors import FormatError, InvalidTypeError
 from amanda.tensors import FileMap, Tensor, dedup, hashing
@@ -83,7 +84,7 @@ def test_packed_forms(name: str, shape: tuple[int, ...], tmp_path: Path) -> None
         assert tensor.type == TensorType(name, shape)
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=examples(60), derandomize=True, deadline=None)
 @given(st.sampled_from(NUMERIC), st.integers(0, 400), st.integers(1, 200))
 def test_chunks_have_equal_borders(name: str, count: int, size: int) -> None:
     array = some(name, (count,), seed=count)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from amanda.errors import InvalidTypeError, LimitError
 from amanda.tensors import (
@@ -190,7 +191,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=examples(300), derandomize=True, deadline=None)
 @given(values, values)
 def test_hash_and_sameness_agree(a: Any, b: Any) -> None:
     assert same_value(a, a)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from amanda.errors import InvalidTypeError, LimitError, Undecided
 from amanda.types import (
@@ -81,7 +82,7 @@ def numbers(tree: Tree, values: dict[str, int]) -> int:
         raise
 
 
-@settings(max_examples=500, derandomize=True, deadline=None)
+@settings(max_examples=examples(500), derandomize=True, deadline=None)
 @given(trees, sizes)
 def test_the_normal_form_has_the_value_of_the_expression(
     tree: Tree, values: dict[str, int]
@@ -90,7 +91,7 @@ def test_the_normal_form_has_the_value_of_the_expression(
     assert evaluate(built(tree), values) == expected
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=examples(300), derandomize=True, deadline=None)
 @given(trees, trees, sizes)
 def test_what_a_comparison_answers_holds_for_all_sizes(
     left: Tree, right: Tree, values: dict[str, int]
@@ -104,7 +105,7 @@ def test_what_a_comparison_answers_holds_for_all_sizes(
         assert answer == compare(x, y), compare
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=examples(300), derandomize=True, deadline=None)
 @given(trees)
 def test_the_text_is_read_back(tree: Tree) -> None:
     found = built(tree)
@@ -114,7 +115,7 @@ def test_the_text_is_read_back(tree: Tree) -> None:
     assert getattr(again, "key", again) == getattr(found, "key", found)
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=examples(300), derandomize=True, deadline=None)
 @given(st.lists(trees, min_size=1, max_size=3), st.randoms(use_true_random=False))
 def test_a_document_with_anonymous_dims_is_written_the_same_again(
     expressions: list[Tree], random: Any
@@ -133,7 +134,7 @@ def test_a_document_with_anonymous_dims_is_written_the_same_again(
     assert [d.text(second) if isinstance(d, Sym) else str(d) for d in again] == texts
 
 
-@settings(max_examples=200, derandomize=True, deadline=None)
+@settings(max_examples=examples(200), derandomize=True, deadline=None)
 @given(trees, trees, trees)
 def test_laws_hold_in_the_written_form(x: Tree, y: Tree, z: Tree) -> None:
     a, b, c = (built(tree) for tree in (x, y, z))

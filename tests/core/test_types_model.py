@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from amanda.errors import AmandaError, InvalidTypeError, LimitError, Undecided
 from amanda.types import (
@@ -140,7 +141,7 @@ types = st.recursive(
 )
 
 
-@settings(max_examples=120, derandomize=True, deadline=None)
+@settings(max_examples=examples(120), derandomize=True, deadline=None)
 @given(st.lists(types, max_size=3))
 def test_documents_round_trip(given_types: list[Type]) -> None:
     writing, reading, again = Symbols(), Symbols(), Symbols()
@@ -150,7 +151,7 @@ def test_documents_round_trip(given_types: list[Type]) -> None:
     assert list(map(str, found)) == list(map(str, given_types))
 
 
-@settings(max_examples=400, derandomize=True, deadline=None)
+@settings(max_examples=examples(400), derandomize=True, deadline=None)
 @given(st.sampled_from(WRITTEN), st.data())
 def test_mutated_text_gives_our_errors_only(text: str, data: st.DataObject) -> None:
     letters = list(text)

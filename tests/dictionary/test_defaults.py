@@ -43,7 +43,7 @@ def test_models_of_onnx(onnx: DictionaryHistory) -> None:
     pytest.importorskip("onnx", reason="needs onnx, whose test models are changed")
     count = graphs = 0
     for i, (_, model) in enumerate(cases()):
-        if i % 8:
+        if i % 16:
             continue
         graph = graph_of(model)
         assert graph.namespace is not None
@@ -51,8 +51,8 @@ def test_models_of_onnx(onnx: DictionaryHistory) -> None:
         assert version is not None
         count += unchanged(graph, onnx.at(version))
         graphs += 1
-    assert graphs > 150
-    assert count > 100
+    assert graphs > 75
+    assert count > 50
 
 
 def test_graphs_of_tensorflow(data: Path, tensorflow: DictionaryHistory) -> None:

@@ -35,7 +35,7 @@ READERS = os.environ.get("AMANDA_FUZZ_READERS", "")
 SECONDS = float(os.environ.get("AMANDA_FUZZ_SECONDS") or "inf")
 PROGRESS = os.environ.get("AMANDA_FUZZ_PROGRESS")
 KEEP = os.environ.get("AMANDA_FUZZ_KEEP")
-WARM = min(100, max(MUTATIONS // 5, 10))
+WARM = min(100, max(MUTATIONS // 20, 4))
 """How many files of each reader are read before the first mutation."""
 
 pytestmark = pytest.mark.skipif(

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import examples
 
 from amanda.graph import Graph
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
@@ -122,7 +123,7 @@ def taking(ways, op):
     return [rule for rule in ways if rule.match(op, [None] * rule.width, []) is None]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cases())
 def test_what_is_not_tried_would_not_have_matched(case):
     texts, _, ops = case

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mapping.toys import A, B, a_side, chain, lines, toys
+from strategies import examples
 
 from amanda.errors import AmandaError, FormatError, LimitError, UsageError
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
@@ -241,7 +242,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_any_text_is_read_or_refused(text):
     with suppress(AmandaError):
@@ -394,7 +395,7 @@ VALUES = st.one_of(st.none(), st.integers(0, 3), st.sampled_from(["NOTSET", "SAM
                    st.lists(st.integers(0, 2), max_size=4))  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.sampled_from(sorted(A)),
     st.dictionaries(

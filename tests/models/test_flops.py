@@ -27,7 +27,7 @@ def _installed():
         pytest.importorskip(name, reason=f"{name} is not installed")
 
 
-@pytest.mark.most_cases(2)
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("name", IN_CI)
 def test_products_are_those_that_pytorch_counts(name, tmp_path):
     check_with_pytorch(*build_network(name), tmp_path)

@@ -23,7 +23,7 @@ def _installed():
         pytest.importorskip(name, reason=f"{name} is not installed")
 
 
-@pytest.mark.most_cases(2)
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("name", IN_CI)
 def test_gradients_of_exported_networks(name, tmp_path):
     check_gradients(name, tmp_path, backends=["numpy"])

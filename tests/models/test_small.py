@@ -9,7 +9,7 @@ from models.checking import BACKENDS, ROUND_TRIP, check_model
 pytestmark = pytest.mark.filterwarnings("ignore")  # by PyTorch's exporter
 
 
-@pytest.mark.most_cases(3)
+@pytest.mark.most_cases(2)
 @pytest.mark.parametrize("shapes", ["static", "dynamic"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_small_model(name, shapes, tmp_path):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from strategies import graphs
+from strategies import examples, graphs
 
 from amanda.errors import AmandaError, FormatError
 from amanda.files.binary import archive, stored_zip
@@ -35,7 +35,7 @@ def saved(graph: Graph, path: Path) -> bytes:
     return path.read_bytes()
 
 
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 @given(graphs())
 def test_round_trip(tmp_path: Path, graph: Graph) -> None:
     path = tmp_path / "g.amanda"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from strategies import graphs
+from strategies import examples, graphs
 
 from amanda.errors import FormatError, InvalidTypeError, LimitError
 from amanda.files.binary import codec, encoder, graph_decoder
@@ -20,7 +20,9 @@ from amanda.types import Shape, Sym, TensorType
 
 pytestmark = pytest.mark.install_independent
 
-some_graphs = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+some_graphs = settings(
+    max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 def model(data: bytes) -> Any:

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from strategies import graphs
+from strategies import examples, graphs
 from text.graphs import everything
 
 from amanda.files.text import json_form, readable, yaml_form
@@ -28,7 +28,7 @@ def check(form: ModuleType, graph: Graph) -> str:
 
 
 @forms
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 @given(graph=graphs())
 def test_random_graphs(form: ModuleType, graph: Graph) -> None:
     check(form, graph)
@@ -39,7 +39,7 @@ def test_one_of_everything(form: ModuleType) -> None:
     check(form, everything())
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(graph=graphs())
 def test_one_form_to_the_next(graph: Graph) -> None:
     text = yaml_form.dumps(graph)

@@ -27,6 +27,7 @@ def entries() -> dict[str, OpDef]:
 GIVEN = {"int": 2, "number": 0.5, "bool": True, "string": "x"}
 
 
+@pytest.mark.scale
 @pytest.mark.filterwarnings("ignore")
 def test_what_layers_hold_is_of_the_kinds(
     entries: dict[str, OpDef], monkeypatch: pytest.MonkeyPatch

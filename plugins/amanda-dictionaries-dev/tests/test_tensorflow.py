@@ -20,6 +20,7 @@ def entries() -> dict[str, OpDef]:
     return {entry.name: entry for entry in found}
 
 
+@pytest.mark.scale
 def test_raw_ops_take_what_the_entries_say(entries: dict[str, OpDef]) -> None:
     """`tf.raw_ops` is generated for Python from the same registrations.
 

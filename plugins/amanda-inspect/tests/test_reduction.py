@@ -114,7 +114,7 @@ def expect_reduced(found: Reduction, case: Case, graph: amanda.Graph) -> None:
     assert found.drawn == 0
 
 
-@pytest.mark.most_cases(6)
+@pytest.mark.most_cases(3)
 @pytest.mark.parametrize("case", RUNS, ids=lambda c: f"{c.backend}-{c.namespace}")
 def test_faults_of_backends(case: Case, tmp_path: Path) -> None:
     planted.register()
@@ -130,7 +130,7 @@ def test_faults_of_backends(case: Case, tmp_path: Path) -> None:
     assert again.is_like(found.original)
 
 
-@pytest.mark.most_cases(4)
+@pytest.mark.most_cases(2)
 @pytest.mark.parametrize("case", APART, ids=lambda c: f"{c.backend}-{c.namespace}")
 def test_faults_apart(case: Case) -> None:
     graph, feeds = build(case)

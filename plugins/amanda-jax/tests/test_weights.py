@@ -264,6 +264,7 @@ class TestTurned:
         assert is_memory_mapped(tensor.numpy())
         assert resident(path) < 100_000 < tensor.nbytes
 
+    @pytest.mark.most_cases(1)
     @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of pages")
     @pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1)])
     def test_no_more_than_a_part_is_in_memory(self, order, tmp_path, monkeypatch):

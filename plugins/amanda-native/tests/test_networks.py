@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.most_cases(2)
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("name", ["ResNet-50", "BERT-base", "ViT-B", "GPT-2"])
 def test_a_small_network(name: str, tmp_path: Path, reference: Path) -> None:
     backends = [f"native:{reference}", *library_backends()]

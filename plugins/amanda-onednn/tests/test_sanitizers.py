@@ -10,7 +10,11 @@ from library_checks import LIMIT, ROUNDS, run_driver, skip_without_sanitizers
 from native_libraries import SANITIZERS, SOURCES, build_folder, run_compiler
 from onednn_variants import compile_variant, needs_build
 
-pytestmark = [needs_build, pytest.mark.xdist_group("sanitizers of oneDNN")]
+pytestmark = [
+    needs_build,
+    pytest.mark.xdist_group("sanitizers of oneDNN"),
+    pytest.mark.scale,  # the library is compiled with sanitizers
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +34,7 @@ def test_the_graphs_run(driver: Path) -> None:
     assert run_driver(driver, good_texts()) == [count] * 3
 
 
-@pytest.mark.parametrize(
-    "rounds", [500, pytest.param(ROUNDS, marks=[pytest.mark.scale, pytest.mark.fuzz])]
-)
+@pytest.mark.parametrize("rounds", [500, pytest.param(ROUNDS, marks=pytest.mark.fuzz)])
 def test_mutated_graphs_break_nothing(driver: Path, rounds: int) -> None:
     tried, compiled, ran = run_driver(driver, mutants(rounds))
     assert tried == rounds

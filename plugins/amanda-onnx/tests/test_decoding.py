@@ -129,6 +129,7 @@ def wanted(proto):
     return decoded(in_runtime(proto.SerializeToString()), [3, 14, 15], 6)
 
 
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("backend", ["numpy", "jax", "onnxruntime"])
 def test_every_step_is_as_onnxruntime_has_it(backend, proto, wanted):
     pytest.importorskip(backend)

@@ -48,6 +48,7 @@ WITHOUT_KERNEL = {
 """Samples of which onnxruntime has no kernel: Det, and Atan, also for angles."""
 
 
+@pytest.mark.most_cases(6)
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("name", DECOMPOSED)
 def test_decomposition(name, runtime):

@@ -8,7 +8,7 @@ holds for graphs that import other domains.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -166,9 +166,9 @@ class Seen(NamedTuple):
     """By op and attribute: did some change of it come to another graph, or words?"""
 
 
-def vary(each: int, opset: int) -> Seen:
+def vary(each: int, opset: int, names: Iterable[str] = OPS) -> Seen:
     seen = Seen({}, Counter(), defaultdict(bool))
-    for name in OPS:
+    for name in names:
         vary_op(seen, name, each, opset, {}, ALL)
     return seen
 
@@ -236,10 +236,12 @@ def one(
         seen.silent[varied] = why
 
 
-def test_one_change_is_written_as_another_graph_or_told():
-    seen = vary(1, NEWEST)
+@pytest.mark.most_cases(1)
+@pytest.mark.parametrize("part", range(3))
+def test_one_change_is_written_as_another_graph_or_told(part):
+    seen = vary(1, NEWEST, [*OPS][part::3])
     assert seen.silent == {}
-    assert seen.counts["tried"] > 700
+    assert seen.counts["tried"] > 200
     assert seen.counts["another, or told"] > 0.9 * seen.counts["tried"]
     assert seen.counts["not run"] < 10
 

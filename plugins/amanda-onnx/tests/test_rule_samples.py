@@ -124,20 +124,22 @@ def own():
         yield op, Sample(args, made, attrs, tolerance=1e-5)
 
 
-def samples(each):
+def samples(each, names=tuple(OPS)):
     for name, op in OPS.items():
+        if name not in names:
+            continue
         if not name.startswith("random_"):
             yield from ((op, sample) for sample, _ in zip(
                 op.samples_rule(), range(each), strict=False))  # fmt: skip
     yield from own()
 
 
-def runs(each=EACH, opsets=OPSETS):
+def runs(each=EACH, opsets=OPSETS, names=tuple(OPS)):
     made = Ran(set(), set(), {}, set(), 0)
     compared = 0
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for op, sample in samples(each):
+        for op, sample in samples(each, names):
             try:
                 graph, arrays = traced(op, sample)
             except AmandaError:
@@ -196,9 +198,11 @@ def one(made, op, sample, graph, arrays, opset):
     return True
 
 
-def test_a_few_samples_give_the_same_on_both_sides():
+@pytest.mark.most_cases(1)
+@pytest.mark.parametrize("part", range(4))
+def test_a_few_samples_give_the_same_on_both_sides(part):
     """Of each op, in the newest opset and an old one; test_rule_proofs takes more."""
-    ran = runs(FEW, OPSETS[::3])
+    ran = runs(FEW, OPSETS[::3], [*OPS][part::4])
     assert ran.wrong == {}
-    assert ran.compared > 300
-    assert len(ran.out) > 200
+    assert ran.compared > 100
+    assert len(ran.out) > 60

@@ -185,6 +185,7 @@ def test_all_functions_of_a_module(mutate, made):
     assert (made.FOUR(1), made.SIX(3)) == (4, 8)
 
 
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize(
     ("claim", "is_caught"), [("plus(0) > -9", False), ("plus(1) == 2", True)]
 )

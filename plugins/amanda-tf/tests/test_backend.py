@@ -47,9 +47,12 @@ DECLINED = {
 """Samples of ops that TensorFlow lacks, with the reason."""
 
 
-def test_samples_of_the_hub_pass_or_are_declined():
+@pytest.mark.most_cases(1)
+@pytest.mark.parametrize("part", range(3))
+def test_samples_of_the_hub_pass_or_are_declined(part):
     declined, wrong, passed = [], [], 0
-    for name, make in op_samples(ops.OPS, 1).items():
+    samples = dict([*op_samples(ops.OPS, 1).items()][part::3])
+    for name, make in samples.items():
         try:
             sample = make()
             feeds = dict(zip(sample.graph.parameters, sample.feeds, strict=True))
@@ -65,8 +68,8 @@ def test_samples_of_the_hub_pass_or_are_declined():
                 wrong.append(name)
         passed += 1
     assert wrong == []
-    assert set(declined) == set(DECLINED)
-    assert passed >= 335
+    assert set(declined) == DECLINED.keys() & samples.keys()
+    assert passed >= 105
 
 
 def growing_sequence(x, n):

@@ -242,6 +242,7 @@ class TestTiles:
         assert "stablehlo.convolution" in text_of(plainly)
         assert plainly.executable.report().weight_bytes == self.KERNEL.nbytes
 
+    @pytest.mark.most_cases(2)
     @pytest.mark.parametrize("strange", [np.nan, np.inf])
     def test_what_is_no_number_reaches_what_sees_it_only(self, strange, precision):
         """For each place that an element can have in a tile; in fours, other rows of

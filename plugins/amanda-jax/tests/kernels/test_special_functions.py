@@ -62,6 +62,7 @@ def test_all_of_them():
     assert special_functions.KERNELS.keys() == NUMBERS.keys()
 
 
+@pytest.mark.most_cases(6)
 @pytest.mark.parametrize("dtype", CLOSE)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_as_scipy_in_double_precision(name, dtype):

@@ -101,9 +101,10 @@ def model(tmp_path: Path) -> Path:
     return file
 
 
-def test_graphs_of_all_kinds():
+@pytest.mark.most_cases(1)
+@pytest.mark.parametrize("chosen", ["device_has or layers or blocks", "TestPieces"])
+def test_graphs_of_all_kinds(chosen: str):
     file = Path(__file__).with_name("mesh_of_eight.py")
-    chosen = "TestPieces or device_has or layers or blocks"
     pytest_ = ["-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
     address = free_address()
     printed = both(

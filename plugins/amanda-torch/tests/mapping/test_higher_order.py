@@ -252,6 +252,7 @@ def check(module, tmp_path, **options):
     compare(run, module, 8)
 
 
+@pytest.mark.most_cases(6)
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
 def test_programs(module, tmp_path):
     check(module, tmp_path)

@@ -99,6 +99,7 @@ def exported(make, path, *, dynamic):
     return call, args
 
 
+@pytest.mark.most_cases(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("make", [resnet, bert, gpt2, vit])
 def test_models(make, dynamic, tmp_path):

@@ -118,10 +118,12 @@ def outcomes(
     return counts, lines
 
 
-def test_first_samples_of_all_ops(tmp_path):
-    counts, failures = outcomes(list(OPS), 1, tmp_path / "op.pt2")
+@pytest.mark.most_cases(1)
+@pytest.mark.parametrize("part", range(4))
+def test_first_samples_of_all_ops(part, tmp_path):
+    counts, failures = outcomes(list(OPS)[part::4], 1, tmp_path / "op.pt2")
     assert failures == []
-    assert counts["passed"] > 350
+    assert counts["passed"] > 80
 
 
 @pytest.mark.scale
