@@ -7,7 +7,7 @@
 
 Set-up is stored in `.venv` and `.tox` in the root folder, with the output of each step.
 Arguments after `--` are passed to pytest: `python3 tools/run.py tests -- -k graph`.
-Of a test with many cases, 10 are run, evenly spaced; `tox run -e py` runs them all.
+Of a test with many cases, 8 are run, evenly spaced; `tox run -e py` runs them all.
 """
 
 from __future__ import annotations
@@ -51,10 +51,12 @@ AGAIN = {
     "quick": ("-m", LEFT_OUT, *(f"--ignore={path}" for path in OF_CORE)),
 }
 """What steps leave out that "py", and "core" before it, run with the same result."""
-CASES = ("--most-cases", "10")
+CASES = ("--most-cases", "8")
 """How many cases of a test are run; `tox run -e py` runs all."""
-CASES_AGAIN = ("--most-cases", "4")
+CASES_AGAIN = ("--most-cases", "3")
 """How many of them are run again where other packages are installed."""
+ALONE = ("-n", "0") if (os.cpu_count() or 1) <= 2 else ()
+"""Where two lanes occupy the processors: workers collect all tests once each."""
 ROUNDS = ("AMANDA_FUZZ_ROUNDS", "AMANDA_FUZZ_MUTATIONS")
 """Settings of the fuzz tests, of which `tox run -e fuzz` has a million rounds."""
 PATIENCE = 60.0  # seconds between lines about progress where there is no terminal
@@ -206,7 +208,7 @@ def arguments_of(name: str, arguments: Sequence[str]) -> list[str]:
         return []
     rest = [word for word in arguments if word not in ("--quick", "--all", "--")]
     if name in AGAIN and "--quick" not in arguments:
-        return [*AGAIN[name], *CASES_AGAIN, *rest]
+        return [*AGAIN[name], *ALONE, *CASES_AGAIN, *rest]
     lint = ["with-lint"] if name == "py" and "--all" in arguments else []
     return [*lint, *CASES, *rest]
 

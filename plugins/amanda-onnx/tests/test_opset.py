@@ -63,7 +63,7 @@ def evaluated(proto, feeds):
         return None
 
 
-@pytest.mark.most_cases(3)
+@pytest.mark.most_cases(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
     ("goal", "least"), [(9, 5), (13, 30), (18, 40), (21, 45), (28, 45)]

@@ -69,6 +69,7 @@ def expect_valid(graph, opset, *, full_check=False):
 REST = [pytest.param(part, marks=pytest.mark.scale) for part in range(1, 8)]
 
 
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("part", [0, *REST])
 @pytest.mark.parametrize("opset", [18, 28])
 def test_types_of_every_sample(opset, part):
@@ -80,7 +81,7 @@ def test_types_of_every_sample(opset, part):
     assert counts[True] > 350, counts
 
 
-@pytest.mark.most_cases(2)
+@pytest.mark.most_cases(1)
 @pytest.mark.parametrize("opset", OPSETS)
 def test_ops_of_the_hub(opset):
     counts = Counter(expect_valid(graph, opset) for graph in sample_graphs())

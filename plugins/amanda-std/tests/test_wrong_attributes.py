@@ -83,6 +83,7 @@ def find_op(graph: Graph, name: str) -> Any:
     return next((op for op in graph if op.type == name), None)
 
 
+@pytest.mark.most_cases(1)
 @pytest.mark.timeout(100)
 @pytest.mark.parametrize(
     ("value", "runs"), [(2**70, True), (2**33, False), (-1, False)]

@@ -56,6 +56,7 @@ MODELS = {
 ON_ALL = ("sparse RMSprop", "momentum", "Adam", "AdamW")
 
 
+@pytest.mark.most_cases(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_five_steps(name):
     keras.utils.set_random_seed(1)

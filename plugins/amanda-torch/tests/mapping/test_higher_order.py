@@ -252,7 +252,7 @@ def check(module, tmp_path, **options):
     compare(run, module, 8)
 
 
-@pytest.mark.most_cases(6)
+@pytest.mark.most_cases(3)
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
 def test_programs(module, tmp_path):
     check(module, tmp_path)
@@ -261,6 +261,7 @@ def test_programs(module, tmp_path):
 CORE = [CumulativeSums, LinearRecurrence, Autocast, Wrappers, Effects]
 
 
+@pytest.mark.most_cases(2)
 @pytest.mark.parametrize("module", CORE, ids=lambda m: m.__name__)
 def test_programs_of_the_core_ir(module, tmp_path):
     check(module, tmp_path, decompose=True)
