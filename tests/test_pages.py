@@ -54,7 +54,6 @@ def modules(page: str) -> set[str]:
     return imported | {name.replace("-", "_") for name in plugins}
 
 
-@pytest.mark.most_cases(9)
 @pytest.mark.parametrize("page", WITH_PYTHON)
 def test_page(page: str, tmp_path: Path) -> None:
     missing = [name for name in modules(page) if not installed(name)]

@@ -86,7 +86,7 @@ class Function(NamedTuple):
     name: str
     lines: int
     """Without its docstring."""
-    place: int
+    line: int
     is_constructor: bool
     """Or static: it is read together with its class, as `Sym.named` is."""
 
@@ -138,7 +138,7 @@ def lone_participles(file: Path) -> Iterator[str]:
         word = each.name.removeprefix("_")
         is_participle = re.fullmatch("[a-z]+e[dn]", word) and word not in VERBS
         if not each.is_constructor and (word in NO_NAMES or is_participle):
-            yield f"{each.name}:{each.place}"
+            yield f"{each.name}:{each.line}"
 
 
 def test_functions_are_named_by_verbs_or_results() -> None:

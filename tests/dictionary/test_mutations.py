@@ -18,7 +18,8 @@ from amanda.graph import Graph
 
 pytestmark = pytest.mark.install_independent
 
-EVERY = 6  # of the graphs, so many are left out for each that is mutated
+EVERY = 3  # of the graphs, so many are left out for each that is mutated
+PARTS = 2  # of those, each of which is a case
 LARGE = 60  # ops; mutating a graph looks through it once for each fault
 
 
@@ -96,10 +97,12 @@ def every_fault_is_found(
     return counts
 
 
+@pytest.mark.most_cases(1)
+@pytest.mark.parametrize("part", range(PARTS))
 def test_faults_in_models_of_onnx(
-    onnx_graphs: dict[str, Graph], onnx: DictionaryHistory
+    onnx_graphs: dict[str, Graph], onnx: DictionaryHistory, part: int
 ) -> None:
-    chosen = [name for i, name in enumerate(onnx_graphs) if i % EVERY == 0]
+    chosen = list(onnx_graphs)[part * EVERY :: PARTS * EVERY]
     chosen = [name for name in chosen if len(onnx_graphs[name]) <= LARGE]
     assert len(chosen) > 250
     graphs = ((n, onnx_graphs[n], of(onnx_graphs[n], onnx)) for n in chosen)
@@ -108,10 +111,12 @@ def test_faults_in_models_of_onnx(
     assert counts.total() > 1500
 
 
+@pytest.mark.most_cases(1)
+@pytest.mark.parametrize("part", range(PARTS))
 def test_faults_in_graphs_of_tensorflow(
-    tf_graphs: dict[str, Graph], newest: Dictionary
+    tf_graphs: dict[str, Graph], newest: Dictionary, part: int
 ) -> None:
-    chosen = [name for i, name in enumerate(tf_graphs) if i % (2 * EVERY) == 0]
+    chosen = list(tf_graphs)[2 * part * EVERY :: 2 * PARTS * EVERY]
     chosen = [name for name in chosen if len(tf_graphs[name]) <= LARGE]
     counts = every_fault_is_found((n, tf_graphs[n], newest) for n in chosen)
     assert set(counts) == set(MUTATIONS)

@@ -144,7 +144,6 @@ def test_examples_run_and_answer_by_their_schema(name: str, example: Example) ->
 GOLDEN = [name for name in VERBS if verb_goldens.has_golden(name)]
 
 
-@pytest.mark.most_cases(10)
 @pytest.mark.parametrize("name", GOLDEN)
 def test_what_examples_print(name: str) -> None:
     """`python tests/routes/verbs/verb_goldens.py` writes the files."""

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import importlib_metadata as metadata
 
-from amanda.host import _manifest
 from amanda.host._kinds import GROUP, KINDS, kind_of
-from amanda.host._manifest import Manifest
+from amanda.host._manifest import FILE, Manifest, parse
 from amanda.host._requires import CORE, canonical, requirement_fault
 
 Found: TypeAlias = Any
@@ -171,16 +170,16 @@ class Distribution:
         except Exception as error:  # noqa: BLE001  custom finders may raise anything
             return Manifest({}, (f"cannot be read: {error}",))
         named = {(point.kind, point.name) for point in self.points}
-        return _manifest.parse(content, named)
+        return parse(content, named)
 
     def _manifests(self) -> list[Any]:
         """Paths of its manifests: in its files, or in its sources if it is editable."""
         if self._found is None:
             return []
         record = self._found.read_text("RECORD") or ""
-        lines = [line for line in record.splitlines() if _manifest.FILE in line]
+        lines = [line for line in record.splitlines() if FILE in line]
         files = [row[0] for row in csv.reader(lines) if row]
-        files = [file for file in files if file.rpartition("/")[2] == _manifest.FILE]
+        files = [file for file in files if file.rpartition("/")[2] == FILE]
         around = {folder for point in self.points for folder in _folders(point)}
         nearby = [file for file in files if file.rpartition("/")[0] in around]
         if files:  # a manifest apart from all entries is data, such as a template
@@ -210,7 +209,7 @@ def _sibling_metadata(point: EntryPointName) -> Iterator[Path]:
     spec = find_spec(folders[0]) if folders else None
     for place in (spec.submodule_search_locations or ()) if spec else ():
         for folder in folders:
-            yield Path(place, *folder.split("/")[1:], _manifest.FILE)
+            yield Path(place, *folder.split("/")[1:], FILE)
 
 
 def installed_distributions() -> Iterator[Distribution]:

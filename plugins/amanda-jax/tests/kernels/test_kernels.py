@@ -199,7 +199,6 @@ class TestColumns:
         assert CONVOLUTION in str(jax.make_jaxpr(function)(x, w))
 
 
-@pytest.mark.most_cases(10)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("size", [(5, 4), (3, 4, 5)])
 @pytest.mark.parametrize("pad", [0, 1])
