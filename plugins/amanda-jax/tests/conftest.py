@@ -1,4 +1,4 @@
-"""What tests of the XLA backend share: a count of compilations that JAX logs."""
+"""What tests of the XLA backend share: a count of compilations, XLA without oneDNN."""
 
 from __future__ import annotations
 
@@ -31,6 +31,14 @@ def _logged_compilations() -> Iterator[_Log]:
     finally:
         logger.propagate = propagate
         logger.removeHandler(log)
+
+
+@pytest.fixture
+def without_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA's own convolutions and products, even where amanda-onednn is installed."""
+    from amanda_jax.cpu_tuning import packed_weights
+
+    monkeypatch.setattr(packed_weights, "xla_kernels", lambda: None)
 
 
 @pytest.fixture

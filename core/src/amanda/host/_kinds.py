@@ -32,6 +32,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             ("name", "namespace", "devices()", "takes()", "compile()"),
             made=True,
         ),
+        "kernels": Kind("kernel library", ("target",), made=True),
         "passes": Kind("pass", ("__call__()",)),
         "tools": Kind("tool", ("label()", "instrument()")),
         "commands": Kind("command", ("__call__()",)),

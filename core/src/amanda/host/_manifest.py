@@ -133,6 +133,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, _Check]]] = {
     },
     "arrays": {"suffixes": _suffixes},
     "backends": {"namespace": _span, "devices": _texts},
+    "kernels": {"backend": _text},
     "passes": {"namespace": _span, "pipelines": _texts, "conversions": _flag},
     "tools": {},
     "commands": {},
@@ -140,7 +141,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, _Check]]] = {
     "callbacks": {},
     "hooks": {},
 }
-_REQUIRED: Final = {"mappings": ("from", "to")}
+_REQUIRED: Final = {"mappings": ("from", "to"), "kernels": ("backend",)}
 
 
 def faults_in_row(kind: str, row: object) -> list[str]:

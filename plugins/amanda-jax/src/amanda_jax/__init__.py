@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from amanda.argument_checks import check_member
 
 if TYPE_CHECKING:
+    from amanda_jax.cpu_tuning.kernel_library import XlaKernels
     from amanda_jax.export.saved_program import load_saved_program
     from amanda_jax.function import as_function
 
-__all__ = ["as_function", "load_saved_program"]
+__all__ = ["XlaKernels", "as_function", "load_saved_program"]
 
 _MODULES = {
+    "XlaKernels": "amanda_jax.cpu_tuning.kernel_library",
     "as_function": "amanda_jax.function",
     "load_saved_program": "amanda_jax.export.saved_program",
 }

@@ -50,6 +50,9 @@ def ramp(*shape: int) -> np.ndarray:
     return np.sin(numbers).reshape(shape)
 
 
+pytestmark = pytest.mark.usefixtures("without_onednn")
+
+
 class TestShapes:
     def small_network(self) -> Graph:
         kernel, weight = ramp(4, 2, 3, 3), ramp(100, 3)

@@ -18,6 +18,8 @@ from amanda_jax.compile.passes import prepare_graph
 from amanda_jax.cpu_tuning import convolution, winograd
 from amanda_std import ops, trace
 
+pytestmark = pytest.mark.usefixtures("without_onednn")
+
 FORMS = [
     winograd.EVERY_AXIS,
     *map(winograd.WinogradForm, (2, 3, 4)),

@@ -13,6 +13,8 @@ from amanda.types import DType, parse_type
 from amanda_jax.kernels import JAX, linear_algebra
 from amanda_std import ops, trace
 
+pytestmark = pytest.mark.usefixtures("without_onednn")
+
 CLOSE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5, "float64": 1e-12}
 
 

@@ -5,19 +5,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
+
+from amanda_onednn.libraries import find_library
 
 __all__ = ["LIBRARY"]
 
-_NAME: Final = "libonednn.so"
-
-
-def _find_library() -> Path:
-    """The library beside this file, or where an editable install has it."""
-    found = [Path(folder) / _NAME for folder in __path__]
-    return next(filter(Path.is_file, found), found[0])
-
-
-LIBRARY: Final = _find_library()
+LIBRARY: Final = find_library("libonednn.so")
 """The shared library with the C interface of amanda-native."""

@@ -39,7 +39,8 @@ UNFINISHED_SUFFIX: Final = ".unfinished"
 """The suffix while a file is written."""
 ABANDONED_AFTER: Final = 3600
 """Seconds after which an unfinished file is taken to be abandoned."""
-_PACKAGES: Final = ("amanda", "amanda_std", "amanda_jax")
+_PACKAGES: Final = ("amanda", "amanda_std", "amanda_jax", "amanda_onednn")
+"""Packages that determine a program; the last one may be missing."""
 
 
 class DiskCache:
@@ -205,7 +206,8 @@ def _package_state(package: str) -> str:
     files = [
         path.stat()
         for folder in (spec.submodule_search_locations or () if spec else ())
-        for path in Path(folder).rglob("*.py")
+        for path in Path(folder).rglob("*")
+        if path.suffix in (".py", ".so")
     ]
     newest = max((file.st_mtime_ns for file in files), default=0)
     return f"{package} {len(files)} {newest} {sum(file.st_size for file in files)}"

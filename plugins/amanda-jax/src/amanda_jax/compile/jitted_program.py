@@ -15,7 +15,7 @@ from jax.extend.core import jaxpr_as_fun
 
 from amanda.backend import Implementation
 from amanda.errors import AmandaError
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import Graph, OutputPort
 from amanda_jax.compile.ahead_of_time import CachedPrograms
 from amanda_jax.compile.code import (
     BuildContext,
@@ -24,6 +24,7 @@ from amanda_jax.compile.code import (
     find_aliases,
 )
 from amanda_jax.compile.compilation_counter import CompilationCounter
+from amanda_jax.compile.fused_steps import FusedSteps
 from amanda_jax.compile.trace_context import trace_context, why_untraceable
 from amanda_jax.compile.x64 import has_64_bit_values, is_64_bit, may_be_64_bit
 from amanda_jax.kernels import JAX
@@ -179,7 +180,7 @@ class JittedProgram(TracedProgram):
     ) -> None:
         steps = _LabeledSteps(graph)
         super().__init__(graph, steps, static, build)
-        self._ops = steps.ops
+        self._ops = steps.step_ops
         self._prepare_arguments = build.weights.prepare_arguments
         cache = build.cache
         self._cached = (
@@ -324,12 +325,11 @@ def _call_with_64_bits(jitted: Any, *values: Any) -> Any:
         return jitted(*values)
 
 
-class _LabeledSteps(StepProgram):
+class _LabeledSteps(FusedSteps):
     """Steps that raise `UntraceableError` with their number if tracing fails."""
 
     def __init__(self, graph: Graph) -> None:
-        super().__init__(graph, JAX)
-        self.ops: list[Op] = [op for op in graph if not op.is_constant]
+        super().__init__(graph)
         self.steps = [
             step._replace(call=partial(_call_step, i, step.call))
             for i, step in enumerate(self.steps)

@@ -10,7 +10,12 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from amanda.graph import Graph
-from amanda_jax.cpu_tuning import convolution, few_row_products, pooling
+from amanda_jax.cpu_tuning import (
+    convolution,
+    few_row_products,
+    packed_weights,
+    pooling,
+)
 from amanda_jax.cpu_tuning.convolution_weights import (
     channels_last_kernels,
     winograd_along_rows,
@@ -47,6 +52,10 @@ class TuningStep(NamedTuple):
     others change neither its value nor its error."""
     jaxlib: str = ""
     """The version of jaxlib that it was measured with."""
+    is_available: Callable[[], bool] | None = None
+    """Whether what it needs is installed; None: it needs nothing."""
+    is_portable: bool = True
+    """Whether programs with it run where what it needs is not installed."""
     requires: str = ""
     """Another step that has to be enabled as well."""
     unless: str = ""
@@ -114,6 +123,17 @@ STEPS: Final = (
         platform="cpu",
         jaxlib="0.10",
         relayout=channels_last_kernels,
+    ),
+    TuningStep(
+        "onednn",
+        "convolutions and products with constant weights by oneDNN, with the sum and "
+        "ReLU that follow a convolution: needs amanda-onednn",
+        platform="cpu",
+        jaxlib="0.10",
+        is_available=packed_weights.is_available,
+        is_portable=False,
+        device_layout=packed_weights.packed_layout,
+        product=packed_weights.multiply_plain,
     ),
     TuningStep(
         "pointwise",
@@ -233,7 +253,8 @@ def enabled_steps(without: Collection[str], platform: str = "cpu") -> list[Tunin
 
 
 def excluded_steps(platform: str, cores: int, precision: str) -> list[str]:
-    """The names of the steps for another platform, number of cores, or precision."""
+    """The names of the steps for another platform, number of cores, or precision, and
+    of those that need what is not installed."""
     own = "several" if cores > 1 else "one"
     return [
         step.name
@@ -241,4 +262,5 @@ def excluded_steps(platform: str, cores: int, precision: str) -> list[str]:
         if (step.platform and step.platform != platform)
         or (platform == "cpu" and step.cores and step.cores != own)
         or (step.precisions and precision not in step.precisions)
+        or (step.is_available is not None and not step.is_available())
     ]

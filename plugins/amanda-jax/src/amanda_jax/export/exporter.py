@@ -99,7 +99,7 @@ def traceable_function(
     _expect_whole(graph)
     if symbolic:
         graph = _lower(graph)
-        if build.weights.layouts:  # of kernels whose tiles cannot be counted now
+        if build.weights.has_layouts:  # of kernels whose tiles cannot be counted now
             kernels_to_channels_last(graph, use_winograd=True, symbolic=True)
             drop(graph)
         symbols = _Symbols(graph, _conditions(symbolic))
@@ -112,7 +112,7 @@ def traceable_function(
         steps, kernels = StepProgram(graph, JAX), JAX
     static = analyze_static_values(graph).constants
     constants = ProgramConstants(
-        graph, steps, build.weights, static, symbolic=bool(symbolic)
+        graph, steps, build.weights, static, symbolic=bool(symbolic), portable=True
     )
     count = len(constants.arrays)
     settings = build.settings

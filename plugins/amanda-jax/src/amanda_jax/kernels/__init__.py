@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import jax
 
+from amanda_jax.cpu_tuning.packed_weights import PackedWeights
 from amanda_jax.kernels import (
     array_ops,
     bitcast,
@@ -43,6 +44,8 @@ _FOR_JAX_ARRAYS: Final[KernelTable] = {
     "softmax": array_ops.softmax,
     "log_softmax": array_ops.log_softmax,
     "einsum": linear_algebra.einsum,
+    "linear": linear_algebra.linear,
+    "matmul": linear_algebra.matmul,
     "erf": jax.scipy.special.erf,
     "sigmoid": jax.nn.sigmoid,
     "complex": linear_algebra.complex_,
@@ -77,7 +80,7 @@ def _for_jax_arrays(name: str, function: Callable[..., Any]) -> Callable[..., An
 
     @wraps(function)
     def kernel(*args: Any, **attrs: Any) -> Any:
-        if any(isinstance(a, jax.Array) for a in args):
+        if any(isinstance(a, jax.Array | PackedWeights) for a in args):
             return function(*args, **attrs)
         return definition(*args, **attrs)
 

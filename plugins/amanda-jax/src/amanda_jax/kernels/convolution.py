@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import jax.numpy as jnp
 from jax import lax
 
-from amanda_jax.compile.trace_context import enabled_steps
+from amanda_jax.compile.trace_context import enabled_steps, note
 from amanda_jax.cpu_tuning import winograd
 from amanda_jax.cpu_tuning.convolution import ConvolutionCall
+from amanda_jax.cpu_tuning.packed_weights import PackedWeights, convolve_packed
 from amanda_std.backends import (
     channels_first_permutation,
     explicit_padding,
@@ -18,11 +19,19 @@ from amanda_std.backends import (
     transposed_windows,
 )
 
+FUSED: Final = {"conv": "convolution", "add": "addition", "relu": "relu"}
+"""The parts of a convolution with a sum and ReLU, by the ops that they are."""
+
 
 def conv(
     x: Any, w: Any, b: Any = None, *, layout: str, kernel_layout: str, strides: Any,
-    padding: Any, dilations: Any, groups: int,
+    padding: Any, dilations: Any, groups: int, addend: Any = None, relu: bool = False,
 ) -> Any:  # fmt: skip
+    if isinstance(w, PackedWeights):
+        attrs = {"strides": strides, "padding": padding, "dilations": dilations,
+                 "groups": groups}  # fmt: skip
+        note("convolutions by oneDNN")
+        return convolve_packed(x, w, b, addend, relu, attrs)
     n = x.ndim - 2
     data, kernel = (
         channels_first_permutation(layout, x.ndim),

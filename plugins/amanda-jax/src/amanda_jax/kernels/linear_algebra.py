@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import jax.numpy as jnp
 from jax import lax
 
-from amanda_jax.compile.trace_context import enabled_steps
+from amanda_jax.compile.trace_context import enabled_steps, note
+from amanda_jax.cpu_tuning.packed_weights import PackedWeights, multiply_packed
 from amanda_std.ops import OPS
+
+BY_ONEDNN: Final = "products by oneDNN"
+"""A line of the report of a program."""
 
 
 def einsum(*xs: Any, equation: str) -> Any:
@@ -16,8 +20,26 @@ def einsum(*xs: Any, equation: str) -> Any:
     for step in enabled_steps():
         y = None if step.product is None else step.product(equation, *xs)
         if y is not None:
+            if step.name == "onednn":
+                note(BY_ONEDNN)
             return y
     return OPS["einsum"].function(*xs, equation=equation)
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """The definition, or oneDNN's product with packed weights."""
+    if isinstance(y, PackedWeights):
+        note(BY_ONEDNN)
+        return multiply_packed(x, y)
+    return OPS["matmul"].function(x, y)
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """The definition, or oneDNN's product with packed weights."""
+    if isinstance(weight, PackedWeights):
+        note(BY_ONEDNN)
+        return multiply_packed(x, weight, bias)
+    return OPS["linear"].function(x, weight, bias)
 
 
 def triangular_solve(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,13 @@ from amanda_jax.weights.memory import release_pages
 if TYPE_CHECKING:
     from amanda_std.backends import StepRunner as StepProgram
 
-__all__ = ["LITERAL", "ProgramConstants", "DeviceWeights", "is_weight"]
+__all__ = [
+    "LITERAL",
+    "DeviceTensor",
+    "DeviceWeights",
+    "ProgramConstants",
+    "is_weight",
+]
 
 LITERAL: Final = 16
 """Elements up to which a constant is a number in the program, and no weight."""
@@ -32,17 +38,22 @@ def is_weight(op: Op) -> bool:
     return op.is_constant and bool(op.attrs["value"].size > LITERAL)
 
 
+class DeviceTensor(NamedTuple):
+    """A tensor in the layout of a device, and how kernels are given it."""
+
+    tensor: Tensor
+    wrap: Callable[[Any], Any] | None = None
+    """What kernels are given for the array, if not the array itself."""
+
+
 class DeviceWeights:
     """Arrays on one device, by the tensor that they are a copy of."""
 
     def __init__(self, device: Any, without: Collection[str] = CPU_ONLY) -> None:
         self.device = device
-        self.layouts = [
-            step.device_layout
-            for step in enabled_steps(without)
-            if step.device_layout is not None
+        self._layout_steps = [
+            step for step in enabled_steps(without) if step.device_layout is not None
         ]
-        """Functions that choose the device layout of a weight."""
         self._relaid: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
         self._arrays: dict[int, tuple[Tensor, Any]] = {}
         self._pending: dict[int, Tensor] = {}
@@ -93,20 +104,33 @@ class DeviceWeights:
         with jax.enable_x64(True):
             return jax.ShapeDtypeStruct(tensor.shape, tensor.dtype.numpy)
 
-    def device_tensor(self, op: Op, *, symbolic: bool = False) -> Tensor:
-        """The tensor of a constant in the device layout that its readers need."""
+    @property
+    def has_layouts(self) -> bool:
+        """Whether weights may have another layout on the device."""
+        return bool(self._layout_steps)
+
+    def device_tensor(
+        self, op: Op, *, symbolic: bool = False, portable: bool = False
+    ) -> DeviceTensor:
+        """The tensor of a constant in the device layout that its readers need.
+
+        `portable`: a layout that programs have on every machine."""
         tensor: Tensor = op.attrs["value"]
-        if not self.layouts or not is_weight(op):
-            return tensor
-        found = (choose(op, symbolic=symbolic) for choose in self.layouts)
+        if not self._layout_steps or not is_weight(op):
+            return DeviceTensor(tensor)
+        found = (
+            step.device_layout(op, symbolic=symbolic)
+            for step in self._layout_steps
+            if step.device_layout is not None and (step.is_portable or not portable)
+        )
         layout = next((each for each in found if each is not None), None)
         if layout is None:
-            return tensor
+            return DeviceTensor(tensor)
         with self._lock:
             key = id(tensor), layout.key
             if key not in self._relaid:  # in one form, whichever piece reads it
                 self._relaid[key] = tensor, layout.convert()
-            return self._relaid[key][1]
+            return DeviceTensor(self._relaid[key][1], layout.wrap)
 
     def _transfer_batch(
         self, tensors: Sequence[Tensor], arrays: Sequence[Any]
@@ -179,7 +203,8 @@ def _is_shared(array: Any, moved: Any) -> bool:
 class ProgramConstants:
     """The constants of one graph: numbers of its program, and weights on the device.
 
-    `symbolic`: dims stay symbolic while it is traced."""
+    `symbolic`: dims stay symbolic while it is traced. `portable`: it is traced for
+    other machines."""
 
     def __init__(
         self,
@@ -189,14 +214,19 @@ class ProgramConstants:
         static: Collection[OutputPort] = (),
         *,
         symbolic: bool = False,
+        portable: bool = False,
     ) -> None:
         ops = [op for op in graph if op.is_constant]
-        tensors = [
-            op.attrs["value"]
+        found = [
+            DeviceTensor(op.attrs["value"])
             if op.output in static
-            else weights.device_tensor(op, symbolic=symbolic)
+            else weights.device_tensor(op, symbolic=symbolic, portable=portable)
             for op in ops
         ]
+        tensors = [each.tensor for each in found]
+        self._wraps = {
+            key: each.wrap for key, each in zip(steps.weights, found, strict=True)
+        }
         self._literals = {
             key: None if is_weight(op) and op.output not in static else tensor.numpy()
             for key, op, tensor in zip(steps.weights, ops, tensors, strict=True)
@@ -224,7 +254,9 @@ class ProgramConstants:
     def with_arrays(self, arrays: Sequence[Any]) -> Mapping[Any, Any]:
         """All constants by key, with these arrays as the weights."""
         remaining = iter(arrays)
-        return {
-            key: next(remaining) if literal is None else literal
-            for key, literal in self._literals.items()
-        }
+        values: dict[Any, Any] = {}
+        for key, literal in self._literals.items():
+            wrap = self._wraps[key]
+            value = next(remaining) if literal is None else literal
+            values[key] = value if wrap is None else wrap(value)
+        return values

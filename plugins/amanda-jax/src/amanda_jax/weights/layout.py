@@ -40,6 +40,8 @@ class DeviceLayout(NamedTuple):
     key: str
     """What identifies it among the layouts of one weight."""
     convert: Callable[[], Tensor]
+    wrap: Callable[[Any], Any] | None = None
+    """What kernels are given for the array, if not the array itself."""
 
 
 def permuted_tensor(tensor: Tensor, order: Sequence[int]) -> Tensor:
