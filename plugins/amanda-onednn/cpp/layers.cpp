@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <stdexcept>
+#include <thread>
 #include <tuple>
 #include <unordered_map>
 
@@ -21,11 +22,12 @@ using Tag = memory::format_tag;
 
 constexpr auto F32 = memory::data_type::f32;
 // Floats of a result that a task computes: they stay in the cache of a core.
-constexpr int64_t TASK_RESULTS = 1 << 13;
-// Multiplications that a task has at least, and those that are enough if a layer has few.
-constexpr int64_t TASK_PRODUCTS = 1 << 24, FEW_PRODUCTS = 1 << 20;
-// Tasks of a layer with fewer multiplications than that.
-constexpr int64_t FEW_TASKS = 8;
+constexpr int64_t TASK_RESULTS = 1 << 15;
+// Rows of a product that a task computes.
+constexpr int64_t PRODUCT_ROWS = 64;
+// Multiplications that a task has at least, and those that are enough where there would be
+// fewer tasks than cores.
+constexpr int64_t TASK_PRODUCTS = 1 << 25, FEW_PRODUCTS = 1 << 20;
 constexpr int64_t MAX_NUMBER = int64_t{1} << 31;
 constexpr double MAX_WORK = 1e18;  // the product of all sizes: 64 bits hold any of them
 
@@ -33,6 +35,9 @@ const dnnl::engine &engine() {
   static const dnnl::engine found(dnnl::engine::kind::cpu, 0);
   return found;
 }
+
+// The cores that this process may use.
+int64_t core_count() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 // While this exists, oneDNN uses the calling thread alone.
 class OneThread {
@@ -298,10 +303,11 @@ Division divide(const Layer &layer, int64_t format) {
   int64_t window = layer.inputs / layer.groups;
   for (const int64_t size : layer.kernel) window *= size;
   const int64_t results = row_size(layer, true) * layer.panel;
-  const int64_t most = std::max<int64_t>(1, TASK_RESULTS / results);
-  const int64_t products = results * window * rows * layer.panel_count() / FEW_TASKS;
+  const int64_t most =
+      layer.rank() ? std::max<int64_t>(1, TASK_RESULTS / results) : PRODUCT_ROWS;
+  const int64_t products = results * window * rows * layer.panel_count() / core_count();
   const int64_t wanted = std::clamp(products, FEW_PRODUCTS, TASK_PRODUCTS);
-  const int64_t least = std::max<int64_t>(1, wanted / (results * window));
+  const int64_t least = layer.rank() ? std::max<int64_t>(1, wanted / (results * window)) : 1;
   for (int64_t step = std::min(rows, std::max(most, least));; step = std::min(rows, 2 * step)) {
     int64_t count = (rows + step - 1) / step;
     if (count > 1) count += count % 2;  // an even number, for two cores

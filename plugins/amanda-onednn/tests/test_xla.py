@@ -153,6 +153,26 @@ def test_what_follows_a_convolution(case: str) -> None:
         close(ours, theirs)
 
 
+def custom_calls(compiled: Any) -> list[str]:
+    function, arguments = compiled.executable._code.last_call()
+    text = str(function.lower(*arguments).as_text())
+    return [line for line in text.splitlines() if "@amanda_onednn_layer" in line]
+
+
+@pytest.mark.parametrize(
+    ("case", "fused"),
+    [("relu", (0, 1)), ("sum", (1, 0)), ("sum and relu", (1, 1)),
+     ("addend first", (1, 1)), ("broadcast sum", (0, 0)), ("read twice", (0, 0))],
+)  # fmt: skip
+def test_custom_calls_contain_what_follows(case: str, fused: tuple[int, int]) -> None:
+    w, b = random_array(32, 32, 3, 3), random_array(32)
+    graph = graph_of(FUSED[case], "float32[1, 24, 24, 32]", w, b)
+    compiled = amanda.compile(graph, "jax")
+    compiled({"x": random_array(1, 24, 24, 32)})
+    (call,) = custom_calls(compiled)
+    assert ("has_addend = true" in call, "has_relu = true" in call) == fused
+
+
 def test_values_that_are_not_finite() -> None:
     """NaN passes ReLU, and reaches the windows that it is in alone."""
     x, w = random_array(1, 16, 16, 32), random_array(32, 32, 3, 3)
