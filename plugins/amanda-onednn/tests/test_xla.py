@@ -130,7 +130,8 @@ FUSED: dict[str, Callable[[Value, Value, Value], Any]] = {
     "sum with itself": lambda x, w, b: (lambda y: ops.relu(y + y))(
         convolution(x, w, b)
     ),
-    "broadcast sum": lambda x, w, b: ops.relu(convolution(x, w) + b),
+    "a bias": lambda x, w, b: ops.relu(convolution(x, w) + b),
+    "broadcast sum": lambda x, w, b: ops.relu(convolution(x, w, b) + x[:, :1, :1]),
     "read twice": lambda x, w, b: (lambda y: ops.relu(y) + y)(convolution(x, w, b)),
     "a result": lambda x, w, b: (lambda y: (y, ops.relu(y)))(convolution(x, w, b)),
     "residual blocks": lambda x, w, b: (
@@ -162,7 +163,8 @@ def custom_calls(compiled: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("case", "fused"),
     [("relu", (0, 1)), ("sum", (1, 0)), ("sum and relu", (1, 1)),
-     ("addend first", (1, 1)), ("broadcast sum", (0, 0)), ("read twice", (0, 0))],
+     ("addend first", (1, 1)), ("a bias", (0, 1)),
+     ("broadcast sum", (0, 0)), ("read twice", (0, 0))],
 )  # fmt: skip
 def test_custom_calls_contain_what_follows(case: str, fused: tuple[int, int]) -> None:
     w, b = random_array(32, 32, 3, 3), random_array(32)
