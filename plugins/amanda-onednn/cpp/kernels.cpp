@@ -14,6 +14,8 @@ using Args = std::vector<std::tuple<int, int, Desc>>;
 
 constexpr auto F32_TYPE = dnnl::memory::data_type::f32;
 constexpr auto ANY = dnnl::memory::format_tag::any;
+// Elements from which several threads are faster than one.
+constexpr int64_t PARALLEL_FROM = 1 << 14;
 
 Dims dims_of(const ref_tensor &t) { return Dims(t.shape, t.shape + t.rank); }
 
@@ -111,8 +113,7 @@ namespace {
 
 bool activation_of(const Node &node, algorithm &found, float &alpha) {
   alpha = 0;
-  if (node.own == Own::RELU) found = algorithm::eltwise_relu;
-  else if (node.own == Own::GELU)
+  if (node.own == Own::GELU)
     found = node.approximate ? algorithm::eltwise_gelu_tanh : algorithm::eltwise_gelu_erf;
   else if (node.own == Own::SILU) found = algorithm::eltwise_swish, alpha = 1;
   else if (node.type == "tanh") found = algorithm::eltwise_tanh;
@@ -192,7 +193,9 @@ Plan::Chain Plan::follow(int number, const ref_tensor &tensor, Follow how, bool 
     algorithm found{};
     float alpha = 0;
     if (done_[next]) break;
-    if (activation_of(node, found, alpha)) {
+    if (node.own == Own::RELU) {
+      chain.relu = true;
+    } else if (activation_of(node, found, alpha)) {
       chain.ops.append_eltwise(found, alpha, 0);
     } else if (node.type != "add" ||
                !follow_add(chain, node, tensor, how, is_flat, channel, has_bias)) {
@@ -200,6 +203,7 @@ Plan::Chain Plan::follow(int number, const ref_tensor &tensor, Follow how, bool 
     }
     chain.nodes.push_back(next);
     chain.value = node.outputs[0];
+    if (chain.relu) break;
   }
   return chain;
 }
@@ -293,6 +297,7 @@ bool Plan::plan_conv(const Node &node) {
                                   : new_buffer(made.dst_desc().get_size());
     args.emplace_back(DNNL_ARG_DST, to, made.dst_desc());
     push_primitive(dnnl::convolution_forward(made), made.impl_info_str(), args);
+    if (chain.relu) push_relu(to, to, made.dst_desc().get_size());
     const Desc placed = a.channels_last ? reordered(made.dst_desc(), inverse(first)) : made.dst_desc();
     set_layout(chain.value, y, to, placed);
     close(chain);
@@ -449,6 +454,7 @@ bool Plan::plan_matmul(const Node &node) {
     const int to = new_buffer(target.get_size());
     args.emplace_back(DNNL_ARG_DST, to, target);
     push_primitive(dnnl::matmul(made), made.impl_info_str(), args);
+    if (chain.relu) push_relu(to, to, target.get_size());
     set_plain(chain.value, y, to);
     if (each.turned) set_layout(chain.value, y, to, target);
     close(chain);
@@ -587,10 +593,23 @@ bool Plan::plan_power(const Node &node) {
   return true;
 }
 
+// ReLU of all elements, whatever their layout is; NaN stays NaN.
+void Plan::push_relu(int from, int to, size_t size) {
+  const int64_t count = static_cast<int64_t>(size / sizeof(float));
+  call("relu", {from, to}, [this, from, to, count]() -> const char * {
+    const float *p = static_cast<const float *>(buffers_[from].data);
+    float *r = static_cast<float *>(buffers_[to].data);
+#pragma omp parallel for simd if (count >= PARALLEL_FROM)
+    for (int64_t i = 0; i < count; i++) r[i] = p[i] < 0 ? 0 : p[i];
+    return nullptr;
+  });
+}
+
 bool Plan::plan_eltwise(const Node &node) {
   algorithm how{};
   float alpha = 0;
-  if (!activation_of(node, how, alpha) && !function_of(node, how)) return false;
+  const bool is_relu = node.own == Own::RELU;
+  if (!is_relu && !activation_of(node, how, alpha) && !function_of(node, how)) return false;
   const int input = node.inputs[0];
   if (node.own == Own::NONE && !is_large_float(input)) return false;
   const ref_tensor y = values_[input].tensor;
@@ -603,11 +622,15 @@ bool Plan::plan_eltwise(const Node &node) {
   const bool as_it_is = values_[input].scale == 1;
   const int from = as_it_is ? values_[input].buffer : plain(input);
   const Desc desc = as_it_is ? values_[input].desc : row_major(values_[input]);
-  const dnnl::eltwise_forward::primitive_desc made(engine(), prop_kind::forward_inference, how,
-                                                   desc, desc, alpha, 0.0f);
   const int to = new_buffer(desc.get_size());
-  push_primitive(dnnl::eltwise_forward(made), made.impl_info_str(),
-                 {{DNNL_ARG_SRC, from, desc}, {DNNL_ARG_DST, to, desc}});
+  if (is_relu) {
+    push_relu(from, to, desc.get_size());
+  } else {
+    const dnnl::eltwise_forward::primitive_desc made(engine(), prop_kind::forward_inference, how,
+                                                     desc, desc, alpha, 0.0f);
+    push_primitive(dnnl::eltwise_forward(made), made.impl_info_str(),
+                   {{DNNL_ARG_SRC, from, desc}, {DNNL_ARG_DST, to, desc}});
+  }
   if (y.rank == 0) set_plain(node.outputs[0], y, to);
   else set_layout(node.outputs[0], y, to, desc);
   return true;

@@ -98,6 +98,7 @@ class Plan {
     std::vector<Desc> descs;                    // of the operands
     std::vector<int> nodes;
     int value = -1, bias = -1, sum = -1;
+    bool relu = false;  // after all post-ops: that of oneDNN makes 0 of NaN
   };
   enum class Follow { ALL, SIMPLE, NONE };
 
@@ -142,6 +143,7 @@ class Plan {
   bool plan_concat(const Node &node);
   bool plan_nan_to_constant(const Node &node);
   bool plan_power(const Node &node);
+  void push_relu(int from, int to, size_t size);
   bool plan_eltwise(const Node &node);
   void plan_softmax(const Node &node);
   void plan_layer_norm(const Node &node);

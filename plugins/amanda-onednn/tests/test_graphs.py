@@ -61,6 +61,27 @@ def test_convolutions(
     assert_equals_numpy(graph, feeds)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_before_relu(value: float) -> None:
+    kernel, matrix = random_array(16, 8, 3, 3), random_array(64, 96)
+    functions: list[tuple[Any, Sequence[int]]] = [
+        (ops.relu, (64, 64)),
+        (lambda x: ops.relu(ops.conv(x, kernel)), (1, 8, 20, 20)),
+        (
+            lambda x: ops.relu(ops.conv(x, kernel) + x[:, :1, 1:-1, 1:-1]),
+            (1, 8, 20, 20),
+        ),
+        (lambda x: ops.relu(ops.matmul(x, matrix)), (48, 64)),
+        (lambda x: ops.relu(ops.matmul(x, matrix) * 0.5 + x[:, :1]), (48, 64)),
+    ]
+    for function, shape in functions:
+        graph, [x] = traced(function, shape)
+        x.flat[x.size // 2] = value
+        (wanted,) = amanda.run(graph, [x], backend="numpy").values()
+        (found,) = amanda.run(graph, [x], backend="onednn").values()
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
 def residual(x: Any) -> Any:
     """Convolutions whose sums have their own, other, or no later users."""
     weights = [random_array(8, 8, 3, 3, seed=i) for i in range(4)]
