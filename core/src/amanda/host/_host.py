@@ -250,7 +250,7 @@ class Host:
     register_format = partialmethod(register, "formats")
     register_array_format = partialmethod(register, "arrays")
     register_backend = partialmethod(register, "backends")
-    register_kernels = partialmethod(register, "kernels")
+    register_kernel_library = partialmethod(register, "kernels")
     register_pass = partialmethod(register, "passes")
     register_tool = partialmethod(register, "tools")
     register_command = partialmethod(register, "commands")
