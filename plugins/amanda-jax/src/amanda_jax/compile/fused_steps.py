@@ -68,7 +68,7 @@ def _fuse(
         if chain is not None:
             fused[id(row)] = _fused_row(chain)
             parts = (chain.convolution, chain.addition, chain.relu)
-            dropped |= {id(part) for part in parts if part not in (None, row)}
+            dropped |= {id(part) for part in parts if part is not row}
     return [fused.get(id(row), row) for row in rows if id(row) not in dropped]
 
 

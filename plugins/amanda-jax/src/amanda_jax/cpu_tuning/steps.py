@@ -29,7 +29,14 @@ from amanda_jax.cpu_tuning.product_weights import (
 from amanda_jax.weights.layout import DeviceLayout, transpose_at_transfer
 from amanda_std import passes
 
-__all__ = ["CPU_ONLY", "STEPS", "TuningStep", "enabled_steps", "excluded_steps"]
+__all__ = [
+    "CPU_ONLY",
+    "NOT_PORTABLE",
+    "STEPS",
+    "TuningStep",
+    "enabled_steps",
+    "excluded_steps",
+]
 
 GraphPass = Callable[[Graph, Collection[str]], object]
 """A pass, called with the graph and the names of the steps that are enabled."""
@@ -234,6 +241,10 @@ STEPS: Final = (
 
 CPU_ONLY: Final = tuple(step.name for step in STEPS if step.platform == "cpu")
 """The names of the steps that are for the CPU alone."""
+
+
+NOT_PORTABLE: Final = tuple(step.name for step in STEPS if not step.is_portable)
+"""The names of the steps that saved programs do without."""
 
 
 def enabled_steps(without: Collection[str], platform: str = "cpu") -> list[TuningStep]:

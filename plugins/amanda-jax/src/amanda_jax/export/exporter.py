@@ -23,6 +23,7 @@ from amanda_jax.compile.partition import why_not_xla
 from amanda_jax.compile.specialize import describe
 from amanda_jax.compile.trace_context import trace_context
 from amanda_jax.cpu_tuning.convolution_weights import kernels_to_channels_last
+from amanda_jax.cpu_tuning.steps import NOT_PORTABLE
 from amanda_jax.kernels import JAX
 from amanda_jax.kernels.symbolic_shapes import KERNELS, DimArgument
 from amanda_jax.shapes.static_values import analyze_static_values, is_container
@@ -116,10 +117,11 @@ def traceable_function(
     )
     count = len(constants.arrays)
     settings = build.settings
+    without = (*settings.without, *NOT_PORTABLE)
 
     def function(*values: Any) -> Any:
         with (
-            trace_context(python_driven=False, without=settings.without),
+            trace_context(python_driven=False, without=without),
             use_kernels(kernels),
             jax.default_matmul_precision(settings.precision),
             np.errstate(all="ignore"),
