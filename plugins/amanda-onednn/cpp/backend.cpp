@@ -3,6 +3,7 @@
 #include <cstring>
 #include <list>
 
+#include "own_thread.hpp"
 #include "plan.hpp"
 
 namespace amanda {
@@ -114,16 +115,19 @@ class Executable {
     plans_.emplace_front(key, std::move(plan));
     if (plans_.size() > MOST_PLANS) plans_.pop_back();
   }
+  std::unique_ptr<Plan> new_plan(const std::vector<ref_tensor> &inputs, bool is_eager) {
+    return in_own_thread([&] { return std::make_unique<Plan>(model_, inputs, is_eager); });
+  }
   std::unique_ptr<Plan> make(const std::vector<ref_tensor> &inputs, const std::string &key) {
     if (!is_eager(key)) {
       try {
-        return std::make_unique<Plan>(model_, inputs, false);
+        return new_plan(inputs, false);
       } catch (const NeedsValues &) {
         const std::lock_guard<std::mutex> guard(lock_);
         if (eager_.size() < 4096) eager_.push_back(key);
       }
     }
-    return std::make_unique<Plan>(model_, inputs, true);
+    return new_plan(inputs, true);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "layers.hpp"
+#include "own_thread.hpp"
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
@@ -26,9 +27,9 @@ std::shared_ptr<const LayerPlan> plan_for(const Layer &layer, Numbers key,
   const std::lock_guard<std::mutex> guard(lock);
   if (plans.size() >= MOST_PLANS && !plans.count(key)) plans.clear();
   auto &plan = plans[key];
-  if (!plan) {
-    plan = std::make_shared<LayerPlan>(layer, division, has_bias, has_relu);
-  }
+  if (!plan)
+    plan = in_own_thread(
+        [&] { return std::make_shared<LayerPlan>(layer, division, has_bias, has_relu); });
   return plan;
 }
 
@@ -103,11 +104,11 @@ ffi::Error run_layer(ffi::ThreadPool threads, Input x, Input weights, ffi::Remai
   return invalid(error.what());
 }
 
-// Runs a function whose exceptions are the result -1.
+// Runs a function in a thread of its own; its exceptions are the result -1.
 template <typename Function>
 int64_t guarded(Function function) {
   try {
-    return function();
+    return in_own_thread(function);
   } catch (const std::exception &) {
     return -1;
   }

@@ -351,6 +351,17 @@ def test_numbers_that_are_no_layer(
     assert division.size >= numbers[3]
 
 
+def test_a_layer_that_fails_leaves_others_as_they_were() -> None:
+    """oneDNN keeps an error of its code generator for the rest of a thread."""
+    spatial = (9, 3, 1, 1, 1, 1) * 2
+    assert KERNELS.divide((1, 1, 2**31, 32, 0, *spatial)) is None
+    assert KERNELS.divide((63, 1, 8, 16, 0)) is not None
+    found, report = run(two_layers(), random_array(1, 24, 24, 32))
+    assert BY_CONVOLUTION in report
+    assert BY_PRODUCT in report
+    assert np.isfinite(found[0]).all()
+
+
 def test_packed_weights_of_another_layer_are_refused() -> None:
     layer = (64, 1, 8, 16, 0)
     division = KERNELS.divide(layer)
