@@ -52,6 +52,23 @@ def test_control_c() -> None:
     assert err == b"amanda: interrupted\n"
 
 
+def test_garbage_is_collected_rarely_and_not_at_the_end() -> None:
+    program = """
+import atexit, gc
+from amanda.cli import main
+phases = []
+gc.callbacks.append(lambda phase, info: phases.append(phase))
+atexit.register(lambda: print(len(phases) // 2, gc.get_freeze_count()))
+main(["ops", "amanda/std/1"])
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    collections, frozen = map(int, run.stdout.splitlines()[-1].split())
+    assert collections < 30  # 187 by default
+    assert frozen > 10_000
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX's")
 def test_a_reader_that_goes_away() -> None:
     """As in `amanda ... | head`: no message, no traceback."""

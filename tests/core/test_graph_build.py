@@ -17,6 +17,7 @@ from amanda.graph import (
     OutputPort,
     Provenance,
     bulk,
+    set_dims,
     snap,
 )
 
@@ -347,3 +348,22 @@ def test_snap_keeps_structure() -> None:
     handles = {"x": [a.output, (b.output,)], "n": 1}
     graph.replace(a, [graph.parameters[0]])
     assert snap(handles) == {"x": [graph.parameters[0], (b.output,)], "n": 1}
+
+
+def test_functions_are_read_where_dims_change_only() -> None:
+    graph = Graph("amanda/std/1")
+    graph.parameter("float32[n]", "x")
+    read: list[str] = []
+
+    def body() -> Graph:
+        read.append("body")
+        function = Graph("amanda/std/1", "body")
+        function.parameter("float32[n]", "y")
+        return function
+
+    graph.defer_function("body", body)
+    set_dims(graph, {})
+    assert read == []
+    set_dims(graph, {"n": 3})
+    assert read == ["body"]
+    assert str(graph.functions["body"].parameters[0].type) == "float32[3]"

@@ -5,6 +5,7 @@ import gc
 import os
 import pickle
 import sys
+import threading
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from strategies import examples
 
 from amanda.errors import FormatError, InvalidTypeError
-from amanda.tensors import FileMap, Tensor, dedup, hashing
+from amanda.tensors import FileMap, Tensor, blocks_ahead, dedup, hashing
 from amanda.types import DType, Quantized, TensorType
 
 pytestmark = pytest.mark.install_independent
@@ -420,6 +421,38 @@ def test_streaming_takes_little_memory(tmp_path: Path) -> None:
             assert peak < 24 << 20, tensor
     finally:
         tracemalloc.stop()
+
+
+def test_lazy_tensors_are_computed_ahead_in_another_thread() -> None:
+    seen: list[tuple[int, str]] = []
+
+    def lazy(number: int) -> Tensor:
+        def make() -> Any:
+            seen.append((number, threading.current_thread().name))
+            return np.full(1 << 18, number, "float32")
+
+        return Tensor.lazy(make, "float32", (1 << 18,))
+
+    small = Tensor.of(np.float32([7]))
+    tensors = [lazy(0), small, lazy(1), lazy(2), lazy(2)]
+    found = []
+    for blocks in blocks_ahead(tensors):
+        found.append(b"".join(blocks))
+    assert found == [b"".join(tensor.chunks()) for tensor in tensors]
+    assert [number for number, _ in seen[:4]] == [0, 1, 2, 2]
+    assert all(name.startswith("amanda-compute-ahead") for _, name in seen[:4])
+
+
+def test_an_error_of_a_lazy_tensor_that_is_computed_ahead() -> None:
+    def fail() -> Any:
+        raise FormatError("no elements", who="w1")
+
+    whole = Tensor.lazy(lambda: np.zeros(1 << 18, "float32"), "float32", (1 << 18,))
+    broken = Tensor.lazy(fail, "float32", (1 << 18,))
+    blocks = blocks_ahead([whole, broken])
+    assert len(b"".join(next(blocks))) == 1 << 20
+    with pytest.raises(FormatError, match="no elements"):
+        next(blocks)
 
 
 def test_content_in_types() -> None:

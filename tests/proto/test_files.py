@@ -55,6 +55,23 @@ def test_the_file_appears_at_the_end(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.bin"]
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no such system call")
+def test_large_files_are_on_their_way_to_disk_while_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        os, "posix_fadvise", lambda number, at, size, how: started.append((at, size))
+    )
+    content = os.urandom(5 << 20) * 5
+    with replace_file(tmp_path / "new") as file:
+        for at in range(0, len(content), 1 << 20):
+            file.write(content[at : at + (1 << 20)])
+    assert (tmp_path / "new").read_bytes() == content
+    assert len(started) == 3
+    assert [at for at, _ in started] == [0, started[0][1], sum(started[1])]
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, FormatError])
 def test_an_exception_leaves_all_as_it_was(
     tmp_path: Path, error: type[BaseException]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -19,6 +22,7 @@ from amanda_std import Value, lower, ops, trace, tracing
 from amanda_std.engine.annotations import Array, ShapeArg
 from amanda_std.engine.arrays import Kernels, use_kernels
 from amanda_std.engine.operation import composite
+from amanda_std.engine.rule_binding import BoundRule
 from amanda_std.engine.values import Typed
 from amanda_std.hub.expansion import is_not_composite
 
@@ -297,6 +301,35 @@ def test_the_form_is_that_of_the_python_function():
 
     assert str(half) == "half(x, axes=None, *, mode='up')"
     assert [p.role for p in half.form.params] == ["tensor", "host"]
+
+
+def test_forms_are_read_when_they_are_first_needed() -> None:
+    program = """
+from amanda_std.ops import OPS, find
+assert not any("form" in vars(op) for op in OPS.values())
+find("relu").form
+print([name for name, op in OPS.items() if "form" in vars(op)])
+"""
+    run = [sys.executable, "-c", program]
+    assert subprocess.check_output(run, text=True) == "['relu']\n"
+
+
+def test_every_op_has_a_form_and_rules_that_fit_it() -> None:
+    """What a wrong declaration would raise at the first call."""
+    rules = [rule for op in ops.OPS.values() for rule in vars(op).values()]
+    bound = [rule.binding for rule in rules if isinstance(rule, BoundRule)]
+    assert len(bound) > 400
+    assert all(op.form.results for op in ops.OPS.values())
+
+
+def test_a_rule_that_names_what_the_op_has_not() -> None:
+    @composite
+    def half(x: Array) -> Array:
+        return x
+
+    half.gradient(lambda g, z: [g])
+    with pytest.raises(TypeError, match="names 'z', which the op has not"):
+        half.gradient_rule([np.float32(1)], {}, g=np.float32(1))
 
 
 def test_element_types_unknown_when_compiling_are_checked_when_running():

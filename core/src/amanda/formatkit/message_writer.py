@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from amanda.errors import FormatError
 from amanda.formatkit.wire import BYTES, encode_varint, iter_fields
-from amanda.tensors import Tensor
+from amanda.tensors import Tensor, blocks_ahead
 
 if TYPE_CHECKING:
     from amanda.formatkit.proto_schema import FieldCodec
@@ -105,8 +105,9 @@ class MessageChunks:
 
     def write(self, file: BinaryIO) -> None:
         """Write the message; the data of each tensor passes through in blocks."""
+        tensors = blocks_ahead(p for p in self.parts if not isinstance(p, bytes))
         for part in self.parts:
             if isinstance(part, bytes):
                 file.write(part)
             else:
-                file.writelines(part.chunks())
+                file.writelines(next(tensors))

@@ -65,6 +65,8 @@ def set_dims(graph: Graph, sizes: Mapping[str, Dim | Sequence[Dim]]) -> None:
             values[_symbol(graph, name)] = given
         else:
             _set_shape(_input(graph, name), given, values)
+    if not values:
+        return  # without a look into functions that are yet to be read
     for part in graph.graphs():
         ports = (port for op in part for port in op.outputs)
         for port in (*part.parameters, *ports):

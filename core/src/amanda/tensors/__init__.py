@@ -6,6 +6,7 @@ Importing this does not import numpy; converting a tensor to an array does.
 from __future__ import annotations
 
 from amanda.argument_checks import check_arguments
+from amanda.tensors.compute_ahead import blocks_ahead
 from amanda.tensors.contiguous import contiguous_array
 from amanda.tensors.file_map import FileMap
 from amanda.tensors.packing import check_shape, packed_size
@@ -24,6 +25,7 @@ __all__ = [
     "FileMap",
     "FunctionRef",
     "Tensor",
+    "blocks_ahead",
     "check_attr",
     "check_shape",
     "contiguous_array",

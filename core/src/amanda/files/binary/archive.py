@@ -19,6 +19,7 @@ from amanda.files.binary import safetensors, stored_zip
 from amanda.files.binary.decoder import decode
 from amanda.files.binary.encoder import ByteChunk, EncodedModel, encode, is_splat
 from amanda.graph import Graph
+from amanda.tensors import blocks_ahead
 
 __all__ = ["load", "loads", "save"]
 
@@ -40,7 +41,7 @@ def save(graph: Graph, path: Path) -> None:
     }
     head, order = safetensors.encode_header(tensors)
     places = {key: place for place, key in keys.items()}
-    data = (encoded.tensors[places[key]].chunks() for key in order)
+    data = blocks_ahead(encoded.tensors[places[key]] for key in order)
     size = len(head) + sum(item[2] for item in tensors.values())
     with replace_file(path) as file, stored_zip.ArchiveWriter(file) as archive:
         _add_member(archive, ABOUT, [_encode_about()])

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
 from amanda.errors import FormatError, LimitError
-from amanda.tensors import FileMap, Tensor
+from amanda.tensors import FileMap, Tensor, blocks_ahead
 
 __all__ = [
     "BITS", "StoredWeight", "encode_header", "parse_header", "read_safetensors",
@@ -112,8 +112,8 @@ def write_safetensors(tensors: Mapping[str, Tensor], file: BinaryIO) -> None:
         {name: (str(t.dtype), t.shape, t.nbytes) for name, t in tensors.items()}
     )
     file.write(header)
-    for name in order:
-        file.writelines(tensors[name].chunks())
+    for blocks in blocks_ahead(tensors[name] for name in order):
+        file.writelines(blocks)
 
 
 def _alignment(size: int) -> int:

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import BinaryIO, Final, NamedTuple
 
 from amanda.errors import FormatError
-from amanda.tensors import Tensor
+from amanda.tensors import Tensor, blocks_ahead
 
 __all__ = ["ExternalDataOptions", "ExternalDataWriter", "delete_old_files"]
 
@@ -102,12 +102,13 @@ def _file_name(location: str, digest: str) -> str:
     return f"{location}.{digest}.data"
 
 
-def _blocks(weights: Iterable[tuple[int, Tensor]]) -> Iterable[bytes | memoryview]:
+def _blocks(weights: Sequence[tuple[int, Tensor]]) -> Iterable[bytes | memoryview]:
     end = 0
+    data = blocks_ahead(tensor for _, tensor in weights)
     for start, tensor in weights:
         for at in range(end, start, _BLOCK):
             yield bytes(min(_BLOCK, start - at))
-        yield from tensor.chunks()
+        yield from next(data)
         end = start + tensor.nbytes
 
 

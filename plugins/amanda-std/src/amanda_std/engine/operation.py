@@ -8,7 +8,7 @@ other ops, so a composite needs no kernel, inference or gradient of its own."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -126,7 +126,8 @@ class Operation:
     ) -> None:
         self.name = name or function.__name__.rstrip("_")
         self.function = function
-        self.form = form or parse_form(function)
+        if form is not None:
+            self.form = form
         self.is_composite = composite
         self.shape_rule = self._rule(shape)
         """Types of tensors and dims of shape arguments -> the shape of each result."""
@@ -159,7 +160,15 @@ class Operation:
         self.samples_rule: Callable[[], Iterable[Sample]] | None = None
         self._known = type_inference.TypeCache()
         self.repeats = CallCache(self)
-        self._many = self.form.many
+
+    @cached_property
+    def form(self) -> OpForm:
+        """The signature, read from the function when it is first asked for."""
+        return parse_form(self.function)
+
+    @cached_property
+    def _many(self) -> bool:
+        return self.form.many
 
     @property
     def doc(self) -> str:
@@ -169,7 +178,7 @@ class Operation:
     # -- declaration -----------------------------------------------------------
 
     def _rule(self, function: Function | None, *extra: str) -> BoundRule | None:
-        return None if function is None else BoundRule(function, self.form, extra)
+        return None if function is None else BoundRule(function, self, extra)
 
     def trait(self, *traits: Trait) -> None:
         """Declare properties of the op."""

@@ -51,8 +51,8 @@ def assign_layout(graph: Graph, layout: str) -> int:
     """Convert ops to a layout where any has another one; returns how many changed.
 
     Transposes move only then, so other graphs stay as they are."""
-    laid = _types_with_layout()
-    if any(_has_other_layout(op, layout) for op in graph.walk() if op.type in laid):
+    ops_with_layout = (op for op in graph.walk() if _has_layout(op.type))
+    if any(_has_other_layout(op, layout) for op in ops_with_layout):
         return _convert_layout(graph, layout)
     return 0
 
@@ -84,13 +84,13 @@ def _transposes_and_users(graph: Graph) -> list[Op]:
 
 def _convert_layout(graph: Graph, layout: str) -> int:
     """Convert each op in order and move the transposes that this adds."""
-    rules, laid, count = _sinking_rules(), _types_with_layout(), 0
+    rules, count = _sinking_rules(), 0
     for part in graph.graphs():
         with tracing(part) as into:
             for op in list(part):
                 if op.graph is not part:
                     continue
-                if op.type in laid and _has_other_layout(op, layout):
+                if _has_layout(op.type) and _has_other_layout(op, layout):
                     if _needs_kernel_conversion(op, layout):
                         _convert_kernel(part, op)
                     if _needs_conversion(op, layout):
@@ -102,9 +102,9 @@ def _convert_layout(graph: Graph, layout: str) -> int:
 
 
 @cache
-def _types_with_layout() -> frozenset[str]:
-    """The op types that have a layout."""
-    return frozenset(n for n, each in OPS.items() if "layout" in each.form.attributes)
+def _has_layout(op_type: str | None) -> bool:
+    operation = None if op_type is None else OPS.get(op_type)
+    return operation is not None and "layout" in operation.form.attributes
 
 
 def _needs_conversion(op: Op, layout: str) -> bool:
