@@ -4,13 +4,13 @@
 
 TF2ONNX_PYTHON is the Python of an environment with tf2onnx and TensorFlow, which do not
 share one with newer packages; without it only Amanda is measured. FOLDER keeps the
-SavedModels and results. `command` is the command of each tool with its defaults, `in
-process` the first conversion from Python after all modules were imported: tf2onnx
-imports its rules with the package, Amanda those of a mapping when it is first used.
-`memory` is how much the peak of memory grows after the imports, relative to the
-weights. Prints the numbers of nodes
-and the largest difference of the results in onnxruntime from TensorFlow's. Exits with 1
-where that of Amanda is above 1e-4.
+SavedModels and results. `command` is the command of each tool with its defaults,
+`first` the first conversion from Python after all modules were imported, and `later`
+the faster one of two more in the same process: tf2onnx reads its rules when it is
+imported, Amanda those that it needs with the first conversion. `memory` is how much the
+peak of memory grows with the first one, relative to the weights. Prints the numbers of
+nodes and the largest difference of the results in onnxruntime from TensorFlow's. Exits
+with 1 where that of Amanda is above 1e-4.
 """
 
 from __future__ import annotations
@@ -31,7 +31,17 @@ def peak():
     "The peak of this process in KB; that of ru_maxrss may be its parent's."
     lines = open("/proc/self/status").read().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-before = peak()
+"""
+MEASURE = """
+def measure(convert):
+    "Print the seconds of the first conversion, those of a later one, and KB."
+    before, seconds = peak(), []
+    for number in range(3):
+        start = time.perf_counter()
+        convert()
+        seconds.append(time.perf_counter() - start)
+        memory = memory if number else peak() - before
+    print(seconds[0], min(seconds[1:]), memory)
 """
 AMANDA = """
 import importlib, pkgutil, sys, time, amanda
@@ -39,24 +49,17 @@ for name in ("amanda_std", "amanda_tf", "amanda_onnx"):
     package = importlib.import_module(name)
     for module in pkgutil.walk_packages(package.__path__, name + "."):
         importlib.import_module(module.name)
-@PEAK@
-start = time.perf_counter()
-graph, passes = amanda.load(sys.argv[1]), ["optimize_for_inference"]
-amanda.save(amanda.convert(graph, "onnx@18", passes=passes), sys.argv[2])
-print(time.perf_counter() - start)
-print(peak() - before)
+def convert():
+    graph, passes = amanda.load(sys.argv[1]), ["optimize_for_inference"]
+    amanda.save(amanda.convert(graph, "onnx@18", passes=passes), sys.argv[2])
 """
 TF2ONNX = """
 import sys, time, tensorflow, tf2onnx.convert
-@PEAK@
-start = time.perf_counter()
 sys.argv[1:] = ["--saved-model", sys.argv[1], "--output", sys.argv[2], "--opset", "18"]
-tf2onnx.convert.main()
-print(time.perf_counter() - start)
-print(peak() - before)
+convert = tf2onnx.convert.main
 """
 SCRIPTS = {
-    name: code.replace("@PEAK@", PEAK)
+    name: f"{code}{PEAK}{MEASURE}measure(convert)\n"
     for name, code in (("amanda", AMANDA), ("tf2onnx", TF2ONNX))
 }
 COMMANDS = {
@@ -66,9 +69,11 @@ COMMANDS = {
 
 
 class Cost(NamedTuple):
-    """Seconds in a process and of the command; growth of the peak memory in KB."""
+    """Seconds of conversions in a process and of the command; growth of the peak memory
+    in KB."""
 
-    inside: float
+    first: float
+    later: float
     command: float
     memory: int
 
@@ -90,10 +95,11 @@ def convert(python: str, tool: str, folder: Path, target: Path) -> Cost:
 
     options = [each.format(source, target) for each in COMMANDS[tool].split()]
     run("-m", *options)  # which writes the bytecode
-    *_, seconds, memory = run("-c", SCRIPTS[tool], source, str(target)).split()
+    *_, first, later, memory = run("-c", SCRIPTS[tool], source, str(target)).split()
     start = time.perf_counter()
     run("-m", *options)
-    return Cost(float(seconds), time.perf_counter() - start, int(memory))
+    command = time.perf_counter() - start
+    return Cost(float(first), float(later), command, int(memory))
 
 
 def weights_of(folder: Path) -> float:
@@ -132,7 +138,9 @@ def main(python: str, root: Path, names: tuple[str, ...]) -> int:
         ]
         subprocess.run([*make, *missing], check=True)
     worst = 0.0
-    headings = f"{'model':18}{'by':9}{'in process':>11}{'command':>9}{'memory':>12}"
+    headings = (
+        f"{'model':18}{'by':9}{'first':>9}{'later':>9}{'command':>9}{'memory':>12}"
+    )
     print(f"{headings}{'nodes':>7}  error")
     for name in names:
         folder = root / name
@@ -143,7 +151,7 @@ def main(python: str, root: Path, names: tuple[str, ...]) -> int:
             nodes, error = result_of(target, folder)
             if tool == "amanda" and not error <= worst:  # also NaN
                 worst = error
-            times = f"{cost.inside:10.2f}s{cost.command:8.2f}s"
+            times = "".join(f"{t:8.2f}s" for t in cost[:3])
             memory = f"{cost.memory / 1e3 / weights_of(folder):11.2f}x"
             print(f"{name:18}{tool:9}{times}{memory}{nodes:7}  {error:.1e}", flush=True)
     return int(not worst <= TOLERANCE)

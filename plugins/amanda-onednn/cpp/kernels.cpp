@@ -276,7 +276,7 @@ bool Plan::plan_conv(const Node &node) {
     if (a.channels_last && how == Follow::ALL) continue;
     Chain chain = follow(node.outputs[0], y, how, false, a.channels_last ? rank - 1 : 1, bias >= 0);
     const int shift = bias >= 0 ? bias : chain.bias;
-    dnnl::primitive_attr attr;
+    dnnl::primitive_attr attr = own_scratchpad();
     attr.set_post_ops(chain.ops);
     const Desc any = any_desc(out);
     const Desc target = chain.sum >= 0 ? values_[chain.sum].desc : any;
@@ -296,7 +296,7 @@ bool Plan::plan_conv(const Node &node) {
     const int to = chain.sum >= 0 ? values_[chain.sum].buffer
                                   : new_buffer(made.dst_desc().get_size());
     args.emplace_back(DNNL_ARG_DST, to, made.dst_desc());
-    push_primitive(dnnl::convolution_forward(made), made.impl_info_str(), args);
+    push_primitive(made, args);
     if (chain.relu) push_relu(to, to, made.dst_desc().get_size());
     const Desc placed = a.channels_last ? reordered(made.dst_desc(), inverse(first)) : made.dst_desc();
     set_layout(chain.value, y, to, placed);
@@ -341,11 +341,11 @@ bool Plan::plan_pool(const Node &node) {
                                        : algorithm::pooling_avg_exclude_padding;
   const dnnl::pooling_forward::primitive_desc made(engine(), prop_kind::forward_inference, how,
                                                    source, any_desc(out), steps, window, gaps, low,
-                                                   high, dnnl::primitive_attr(), true);
+                                                   high, own_scratchpad(), true);
   if (!made) return false;
   const int to = new_buffer(made.dst_desc().get_size());
-  push_primitive(dnnl::pooling_forward(made), made.impl_info_str(),
-                 {{DNNL_ARG_SRC, values_[input].buffer, source}, {DNNL_ARG_DST, to, made.dst_desc()}});
+  push_primitive(made, {{DNNL_ARG_SRC, values_[input].buffer, source},
+                        {DNNL_ARG_DST, to, made.dst_desc()}});
   set_layout(node.outputs[0], y, to,
              a.channels_last ? reordered(made.dst_desc(), inverse(first)) : made.dst_desc());
   return true;
@@ -404,7 +404,7 @@ bool Plan::plan_matmul(const Node &node) {
     if (is_packed) two.desc = row_major_desc(dims_of(q));
     const float scale = one.scale * two.scale;
     Chain chain = follow(node.outputs[0], y, each.how, is_flat, y.rank - 1, scale != 1);
-    dnnl::primitive_attr attr;
+    dnnl::primitive_attr attr = own_scratchpad();
     dnnl::post_ops ops = chain.ops;
     if (scale != 1) {
       if (!chain.operands.empty() || ops.len()) {
@@ -453,7 +453,7 @@ bool Plan::plan_matmul(const Node &node) {
     add_operands(chain, args);
     const int to = new_buffer(target.get_size());
     args.emplace_back(DNNL_ARG_DST, to, target);
-    push_primitive(dnnl::matmul(made), made.impl_info_str(), args);
+    push_primitive(made, args);
     if (chain.relu) push_relu(to, to, target.get_size());
     set_plain(chain.value, y, to);
     if (each.turned) set_layout(chain.value, y, to, target);
@@ -540,14 +540,14 @@ bool Plan::plan_concat(const Node &node) {
   if (!has_blocks) return false;
   for (const int number : node.inputs) descs.push_back(values_[number].desc);
   const int axis = static_cast<int>(a.list[L_AXES].item[0]);
-  const dnnl::concat::primitive_desc made(engine(), axis, descs);
+  const dnnl::concat::primitive_desc made(engine(), axis, descs, own_scratchpad());
   Args args;
   for (size_t i = 0; i < node.inputs.size(); i++)
     args.emplace_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), values_[node.inputs[i]].buffer,
                       descs[i]);
   const int to = new_buffer(made.dst_desc().get_size());
   args.emplace_back(DNNL_ARG_DST, to, made.dst_desc());
-  push_primitive(dnnl::concat(made), made.impl_info_str(), args);
+  push_primitive(made, args);
   set_layout(node.outputs[0], y, to, made.dst_desc());
   return true;
 }
@@ -627,9 +627,8 @@ bool Plan::plan_eltwise(const Node &node) {
     push_relu(from, to, desc.get_size());
   } else {
     const dnnl::eltwise_forward::primitive_desc made(engine(), prop_kind::forward_inference, how,
-                                                     desc, desc, alpha, 0.0f);
-    push_primitive(dnnl::eltwise_forward(made), made.impl_info_str(),
-                   {{DNNL_ARG_SRC, from, desc}, {DNNL_ARG_DST, to, desc}});
+                                                     desc, desc, alpha, 0.0f, own_scratchpad());
+    push_primitive(made, {{DNNL_ARG_SRC, from, desc}, {DNNL_ARG_DST, to, desc}});
   }
   if (y.rank == 0) set_plain(node.outputs[0], y, to);
   else set_layout(node.outputs[0], y, to, desc);
@@ -659,7 +658,7 @@ bool Plan::plan_binary(const Node &node) {
   std::pair<int, Desc> one = operand(left), two = operand(right);
   const auto make = [&] {
     return dnnl::binary::primitive_desc(engine(), names.at(node.type), one.second, two.second,
-                                        one.second, dnnl::primitive_attr(), true);
+                                        one.second, own_scratchpad(), true);
   };
   dnnl::binary::primitive_desc made = make();
   if (!made || is_reference(made.impl_info_str())) {
@@ -669,10 +668,9 @@ bool Plan::plan_binary(const Node &node) {
   }
   if (!made || is_reference(made.impl_info_str())) return false;
   const int to = new_buffer(one.second.get_size());
-  push_primitive(dnnl::binary(made), made.impl_info_str(),
-                 {{DNNL_ARG_SRC_0, one.first, one.second},
-                  {DNNL_ARG_SRC_1, two.first, two.second},
-                  {DNNL_ARG_DST, to, one.second}});
+  push_primitive(made, {{DNNL_ARG_SRC_0, one.first, one.second},
+                        {DNNL_ARG_SRC_1, two.first, two.second},
+                        {DNNL_ARG_DST, to, one.second}});
   set_layout(node.outputs[0], y, to, one.second);
   return true;
 }
@@ -727,9 +725,9 @@ void Plan::plan_softmax(const Node &node) {
   if (!element_count(y)) return;
   const Desc desc = row_major_desc(dims_of(y));
   const dnnl::softmax_forward::primitive_desc made(engine(), prop_kind::forward_inference,
-                                                   algorithm::softmax_accurate, desc, desc, axis);
-  push_primitive(dnnl::softmax_forward(made), made.impl_info_str(),
-                 {{DNNL_ARG_SRC, from, desc}, {DNNL_ARG_DST, to, desc}});
+                                                   algorithm::softmax_accurate, desc, desc, axis,
+                                                   own_scratchpad());
+  push_primitive(made, {{DNNL_ARG_SRC, from, desc}, {DNNL_ARG_DST, to, desc}});
 }
 
 void Plan::plan_layer_norm(const Node &node) {
@@ -771,8 +769,9 @@ void Plan::plan_layer_norm(const Node &node) {
     args.emplace_back(DNNL_ARG_SHIFT, affine[1], vector);
   }
   const dnnl::layer_normalization_forward::primitive_desc made(
-      engine(), prop_kind::forward_inference, desc, desc, static_cast<float>(node.epsilon), flags);
-  push_primitive(dnnl::layer_normalization_forward(made), made.impl_info_str(), args);
+      engine(), prop_kind::forward_inference, desc, desc, static_cast<float>(node.epsilon), flags,
+      own_scratchpad());
+  push_primitive(made, args);
   if (!is_along_rows) scale_and_shift(node, y, to, affine);
 }
 
@@ -825,11 +824,11 @@ void Plan::plan_mean(const Node &node) {
     const dnnl::pooling_forward::primitive_desc made(
         engine(), prop_kind::forward_inference, algorithm::pooling_avg_exclude_padding, source,
         row_major_desc({x.shape[0], x.shape[1], 1, 1}), {1, 1}, {x.shape[2], x.shape[3]}, {0, 0},
-        {0, 0}, {0, 0}, dnnl::primitive_attr(), true);
+        {0, 0}, {0, 0}, own_scratchpad(), true);
     if (made && !is_reference(made.impl_info_str())) {
       const int to = new_buffer(made.dst_desc().get_size());
-      push_primitive(dnnl::pooling_forward(made), made.impl_info_str(),
-                     {{DNNL_ARG_SRC, value.buffer, source}, {DNNL_ARG_DST, to, made.dst_desc()}});
+      push_primitive(made, {{DNNL_ARG_SRC, value.buffer, source},
+                            {DNNL_ARG_DST, to, made.dst_desc()}});
       set_plain(node.outputs[0], y, to);
       return;
     }

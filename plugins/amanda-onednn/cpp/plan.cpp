@@ -266,12 +266,23 @@ void Plan::push(Step step, const std::vector<int> &buffers) {
   steps_.push_back(std::move(step));
 }
 
-void Plan::push_primitive(const dnnl::primitive &primitive, const char *kind,
-                          const std::vector<std::tuple<int, int, Desc>> &args) {
+dnnl::primitive_attr own_scratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+void Plan::push_primitive(const dnnl::primitive_desc_base &made,
+                          std::vector<std::tuple<int, int, Desc>> args) {
+  if (made.get_primitive_attr().get_scratchpad_mode() != dnnl::scratchpad_mode::user)
+    throw Fault("", "a primitive without a scratchpad of its own");
+  const Desc scratchpad = made.scratchpad_desc();
+  if (scratchpad.get_size())
+    args.emplace_back(DNNL_ARG_SCRATCHPAD, new_buffer(scratchpad.get_size()), scratchpad);
   Step step;
   std::vector<int> buffers;
-  step.primitive = primitive;
-  step.kind = kind;
+  step.primitive = dnnl::primitive(made.get());
+  step.kind = made.impl_info_str();
   for (const auto &[name, buffer, desc] : args) {
     step.args[name] = memory(buffer, desc);
     buffers.push_back(buffer);
@@ -368,9 +379,9 @@ int Plan::plain(int number) {
   const float scale = value.scale;
   const int64_t count = element_count(value.tensor);
   const int to = new_buffer(static_cast<size_t>(count) * sizeof(float));
-  const dnnl::reorder::primitive_desc made(engine(), value.desc, engine(), wanted);
-  push_primitive(dnnl::reorder(made), made.impl_info_str(),
-                 {{DNNL_ARG_FROM, value.buffer, value.desc}, {DNNL_ARG_TO, to, wanted}});
+  const dnnl::reorder::primitive_desc made(engine(), value.desc, engine(), wanted,
+                                          own_scratchpad());
+  push_primitive(made, {{DNNL_ARG_FROM, value.buffer, value.desc}, {DNNL_ARG_TO, to, wanted}});
   if (scale != 1)
     call("scale", {to}, [this, to, scale, count]() -> const char * {
       float *p = static_cast<float *>(buffers_[to].data);
@@ -390,9 +401,8 @@ int Plan::in_layout(int number, const Desc &logical, const Desc &wanted) {
     return new_buffer(wanted.get_size(), Kind::FIXED, found.get_data_handle());
   }
   const int to = new_buffer(wanted.get_size());
-  const dnnl::reorder::primitive_desc made(engine(), logical, engine(), wanted);
-  push_primitive(dnnl::reorder(made), made.impl_info_str(),
-                 {{DNNL_ARG_FROM, value.buffer, logical}, {DNNL_ARG_TO, to, wanted}});
+  const dnnl::reorder::primitive_desc made(engine(), logical, engine(), wanted, own_scratchpad());
+  push_primitive(made, {{DNNL_ARG_FROM, value.buffer, logical}, {DNNL_ARG_TO, to, wanted}});
   return to;
 }
 

@@ -47,6 +47,9 @@ class Model {
 };
 
 const dnnl::engine &engine();
+// Attributes of a primitive whose scratchpad is a buffer of the plan: those of oneDNN belong
+// to the thread that created the primitive, and other threads may run the plan.
+dnnl::primitive_attr own_scratchpad();
 int64_t element_count(const ref_tensor &tensor);
 // Computes an op of the reference backend of known inputs.
 Known fold(const Node &node, const std::vector<const ref_tensor *> &inputs, int part);
@@ -112,8 +115,8 @@ class Plan {
   dnnl::memory memory(int buffer, const Desc &desc);
   void use(int buffer);
   void push(Step step, const std::vector<int> &buffers);
-  void push_primitive(const dnnl::primitive &primitive, const char *kind,
-                      const std::vector<std::tuple<int, int, Desc>> &args);
+  void push_primitive(const dnnl::primitive_desc_base &made,
+                      std::vector<std::tuple<int, int, Desc>> args);
   void call(const std::string &kind, const std::vector<int> &buffers,
             std::function<const char *()> function);
   void execute(Step &step);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,30 @@ def traced(function: Any, *shapes: Sequence[int]) -> tuple[Graph, list[Any]]:
     types = [amanda.parse_type(f"float32{list(shape)}") for shape in shapes]
     feeds = [random_array(*shape, seed=i + 1) for i, shape in enumerate(shapes)]
     return trace(function, types), feeds
+
+
+@pytest.mark.parametrize("kernel", [(32, 4, 3, 3), (16, 16, 3, 3)])
+def test_a_plan_of_one_thread_in_another(kernel: Sequence[int]) -> None:
+    """The scratchpads of oneDNN itself belong to the thread that made a primitive."""
+    weight = random_array(*kernel)
+    groups = 16 // kernel[1]
+    graph, feeds = traced(lambda x: ops.conv(x, weight, groups=groups), (1, 16, 40, 40))
+    wanted = amanda.run(graph, feeds, backend="numpy")
+    compiled = amanda.compile(graph, backend="onednn")
+    results: list[Any] = []
+
+    def run() -> None:
+        results.append(compiled(feeds))
+
+    for _ in range(3):
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    run()
+    for found in results:
+        for key, array in wanted.items():
+            np.testing.assert_allclose(found[key], array, rtol=0, atol=1e-4)
+    assert len(results) == 4
 
 
 @pytest.mark.parametrize(

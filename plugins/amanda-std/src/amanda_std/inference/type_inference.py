@@ -365,8 +365,16 @@ def _key_part(value: Any) -> Any:
 def introduces_symbols(found: Sequence[Type], args: Sequence[Any]) -> bool:
     """Whether the types hold a new anonymous symbol, so that the next call needs
     another one."""
+    if all(map(_is_surely_static, found)):
+        return False
     new = {s.key for t in found for s in _free_symbols(t) if s.is_anonymous}
     return bool(new) and not new <= {s.key for a in args for s in _free_symbols(a)}
+
+
+def _is_surely_static(type: Type) -> bool:
+    if not isinstance(type, TensorType):
+        return False
+    return type.value is None and type.shape.is_static
 
 
 def _free_symbols(value: Any) -> Iterator[Sym]:
