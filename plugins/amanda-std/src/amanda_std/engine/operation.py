@@ -25,7 +25,6 @@ from amanda.errors import AmandaError, Undecided, UsageError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import FunctionRef
 from amanda.types import (
-    RefType,
     TensorType,
     Type,
 )
@@ -88,7 +87,7 @@ from amanda_std.engine.values import (
     types_only,
     value_type,
 )
-from amanda_std.hub.effect_order import add_control_edges
+from amanda_std.hub.effect_order import add_control_edges, may_hold_state
 from amanda_std.inference import shapes, type_inference
 from amanda_std.inference.shape_arguments import is_static, to_dims, to_integers
 
@@ -495,7 +494,7 @@ class Operation:
         """The values of an op that was just added."""
         for port, found in zip(op.outputs, types, strict=True):
             port.type = found
-        if self.effect in ("reads", "writes") or _may_hold_state(op):
+        if self.effect in ("reads", "writes") or may_hold_state(op):
             add_control_edges(op)
         return tuple(map(Value, op.outputs))
 
@@ -588,17 +587,6 @@ def primitive(**options: Any) -> Callable[[Callable[P, R]], TypedOperation[P, R]
 def composite(function: Callable[P, R]) -> TypedOperation[P, R]:
     """Declare a composite: the function is its definition in other ops."""
     return TypedOperation(function, composite=True)
-
-
-def _may_hold_state(op: Op) -> bool:
-    """Whether the op receives a variable, or a body of it captures one."""
-    for v in op.inputs:
-        if v is not None and isinstance(v.type, RefType):
-            return True
-    if not op.bodies:
-        return False
-    bodies = op.bodies.values()
-    return any(isinstance(v.type, RefType) for body in bodies for v in body.captures)
 
 
 def why_no_kernel(operation: Operation, kernels: Kernels | None) -> str | None:

@@ -15,7 +15,14 @@ from amanda.tensors import FunctionRef
 from amanda.types import RefType
 from amanda_std.engine.links import NAMESPACE, get_operation
 
-__all__ = ["add_control_edges", "effect_of", "has_effects", "is_pure", "ops_inside"]
+__all__ = [
+    "add_control_edges",
+    "effect_of",
+    "has_effects",
+    "is_pure",
+    "may_hold_state",
+    "ops_inside",
+]
 
 
 def effect_of(op: Op) -> str | None:
@@ -148,3 +155,14 @@ def _holder_in(graph: Graph | None, op: Op) -> Op | None:
             return None
         at = home.holder if home.holder is not None else home
     return at
+
+
+def may_hold_state(op: Op) -> bool:
+    """Whether the op receives a variable, or a body of it captures one."""
+    for v in op.inputs:
+        if v is not None and isinstance(v.type, RefType):
+            return True
+    if not op.bodies:
+        return False
+    bodies = op.bodies.values()
+    return any(isinstance(v.type, RefType) for body in bodies for v in body.captures)
