@@ -57,12 +57,17 @@ class Tensor:
     (3, [[1, 2, 3], [4, 5, 6]])
     """
 
-    __slots__ = ("__weakref__", "_digest", "_source", "dtype", "shape")
+    __slots__ = (
+        "__weakref__", "_digest", "_source", "_type", "_type_with_content", "dtype",
+        "shape",
+    )  # fmt: skip
 
     dtype: ElementType
     shape: tuple[int, ...]
     _source: TensorSource
     _digest: str | None
+    _type: TensorType | None
+    _type_with_content: TensorType | None
 
     def __init__(self, source: TensorSource) -> None:
         """Use the constructors below."""
@@ -71,6 +76,8 @@ class Tensor:
         put(self, "shape", source.shape)
         put(self, "_source", source)
         put(self, "_digest", None)
+        put(self, "_type", None)
+        put(self, "_type_with_content", None)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Tensor cannot be changed ({name})")
@@ -178,7 +185,10 @@ class Tensor:
     @property
     def type(self) -> TensorType:
         """The type, without content."""
-        return TensorType(self.dtype, Shape(self.shape))
+        if self._type is None:
+            object.__setattr__(self, "_type", TensorType(self.dtype, Shape(self.shape)))
+        assert self._type is not None
+        return self._type
 
     @property
     def stores_one_element(self) -> bool:
@@ -221,6 +231,15 @@ class Tensor:
 
     def type_with_content(self, limit: int = _MAX_CONTENT) -> TensorType:
         """The type, with the content of a small integer or bool tensor."""
+        if limit != _MAX_CONTENT:
+            return self._find_type_with_content(limit)
+        if self._type_with_content is None:
+            found = self._find_type_with_content(limit)
+            object.__setattr__(self, "_type_with_content", found)
+        assert self._type_with_content is not None
+        return self._type_with_content
+
+    def _find_type_with_content(self, limit: int) -> TensorType:
         if self.dtype.kind in ("int", "uint", "bool") and self.size <= limit:
             return TensorType(self.dtype, Shape(self.shape), value=self.tolist())
         return self.type
