@@ -24,19 +24,17 @@ _NONE: Final[Mapping[str, Any]] = {}
 def op_fault(op: Op, space: str) -> str | None:
     """What is invalid about an op of the namespace `space`; None if it is valid, or
     unknown there."""
-    op_def, known = find_definition(op.type or "", space)
+    type = op.type or ""
+    inputs = tuple([value is not None for value in op.inputs])
+    if not op.has_attrs:
+        return _ports_fault(type, space, inputs, len(op.outputs))
+    op_def, known = find_definition(type, space)
     if op_def is None:
         return None
-    attrs = op.attrs if op.has_attrs else _NONE
     return (
         attribute_fault_of(op, known)
-        or _ports_fault(
-            op.type or "",
-            space,
-            tuple([value is not None for value in op.inputs]),
-            len(op.outputs),
-        )
-        or _place_fault(op_def, attrs)
+        or _ports_fault(type, space, inputs, len(op.outputs))
+        or _place_fault(op_def, op.attrs)
     )
 
 
@@ -71,10 +69,12 @@ def _ports_fault(
     type: str, space: str, inputs: tuple[bool, ...], outputs: int
 ) -> str | None:
     """What is invalid about the number of ports; `inputs` are those that are present.
+    None for an unknown op.
 
     No attribute of ONNX is the number of ports, so ops of one type differ in these."""
     op_def, _ = find_definition(type, space)
-    assert op_def is not None
+    if op_def is None:
+        return None
     bound = bind_ports(op_def.inputs, len(inputs), op_def, _NONE)
     if bound.fault:
         return f"inputs: {bound.fault}"
@@ -87,7 +87,7 @@ def _ports_fault(
 
 def _place_fault(op_def: OpDef, attrs: Mapping[str, Any]) -> str | None:
     """An attribute that is an input in this version."""
-    inputs = {port.name for port in op_def.inputs} if attrs else ()
+    inputs = {port.name for port in op_def.inputs}
     found = next((key for key in attrs if key in inputs), None)
     if found is None:
         return None
