@@ -33,7 +33,7 @@ from amanda_std import ops, passes, trace
 
 OPS, ROUNDS = 100_000, 3
 COST, GROWTH, REPLACEMENT = 5.0, 12.0, 5.0
-"""Limits: a pass without replacements over a copy, of a pipeline for each of its passes;
+"""Limits: a pass without replacements over a copy, for each pass of a pipeline;
 time at OPS over that at OPS / 10; one replacement over building an op."""
 
 Pass = Callable[[Graph], int]
