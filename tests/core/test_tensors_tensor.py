@@ -4,6 +4,7 @@ import copy
 import gc
 import os
 import pickle
+import subprocess
 import sys
 import threading
 import tracemalloc
@@ -453,6 +454,21 @@ def test_an_error_of_a_lazy_tensor_that_is_computed_ahead() -> None:
     assert len(b"".join(next(blocks))) == 1 << 20
     with pytest.raises(FormatError, match="no elements"):
         next(blocks)
+
+
+def test_lazy_tensors_are_computed_at_the_end_of_a_process() -> None:
+    program = """
+import atexit
+import numpy as np
+from amanda.tensors import Tensor, blocks_ahead
+size = 1 << 18
+weights = [Tensor.lazy(lambda: np.ones(size, "float32"), "float32", [size])] * 2
+read = lambda: [len(b"".join(blocks)) for blocks in blocks_ahead(weights)]
+read()
+atexit.register(lambda: print(read()))
+"""
+    run = [sys.executable, "-c", program]
+    assert subprocess.check_output(run, text=True) == "[1048576, 1048576]\n"
 
 
 def test_content_in_types() -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextvars import copy_context
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from amanda.tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 __all__ = ["blocks_ahead"]
 
@@ -28,24 +32,31 @@ def blocks_ahead(tensors: Iterable[Tensor]) -> Iterator[Blocks]:
     """
     listed = list(tensors)
     large = iter([t for t in listed if t.is_lazy and t.nbytes >= _LARGE])
-    first = next(large, None)
-    if first is None:
+    coming = next(large, None)
+    if coming is None:
         yield from (tensor.chunks() for tensor in listed)
         return
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1, "amanda-compute-ahead") as worker:
-        coming, waiting = first, worker.submit(copy_context().run, _begin, first)
+        waiting = _start(worker, coming)
         for tensor in listed:
             if tensor is not coming:
                 yield tensor.chunks()
                 continue
-            blocks = waiting.result()
-            following = next(large, None)
-            if following is not None:
-                coming = following
-                waiting = worker.submit(copy_context().run, _begin, coming)
+            blocks = tensor.chunks() if waiting is None else waiting.result()
+            coming = next(large, None)
+            waiting = None if coming is None else _start(worker, coming)
             yield blocks
+
+
+def _start(worker: Executor, tensor: Tensor) -> Future[Blocks] | None:
+    """Compute a tensor in another thread; None at the end of the process, where no
+    thread can be started."""
+    try:
+        return worker.submit(copy_context().run, _begin, tensor)
+    except RuntimeError:
+        return None
 
 
 def _begin(tensor: Tensor) -> Blocks:
