@@ -110,7 +110,7 @@ def test_long_names_leave_room(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes() == b"x"
 
 
-def refused(path: str | Path, text: str) -> None:
+def assert_refused(path: str | Path, text: str) -> None:
     with pytest.raises(FormatError) as caught, replace_file(path) as file:
         file.write(b"x")
     assert str(caught.value) == text
@@ -118,33 +118,35 @@ def refused(path: str | Path, text: str) -> None:
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
     missing = tmp_path / "no" / "file"
-    refused(
+    assert_refused(
         missing,
         f"cannot write: no such folder\n  who:      {missing}\n"
         "  to do:    make the folder first",
     )
-    refused(
+    assert_refused(
         tmp_path,
         f"cannot write: it is a folder\n  who:      {tmp_path}\n"
         "  to do:    give the name of a file in it",
     )
-    refused(
+    assert_refused(
         f"{tmp_path}/new/", f"cannot write: it is a folder\n  who:      {tmp_path}/new/"
     )
-    refused("", "no path given to write to\n  who:      ''")
-    refused("a\0b", "cannot be a path: a null character in it\n  who:      'a\\x00b'")
+    assert_refused("", "no path given to write to\n  who:      ''")
+    assert_refused(
+        "a\0b", "cannot be a path: a null character in it\n  who:      'a\\x00b'"
+    )
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    refused(
+    assert_refused(
         loop,
         f"cannot write: its symbolic links lead in a circle\n  who:      {loop}",
     )
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    refused(fifo, f"cannot write: not a regular file\n  who:      {fifo}")
+    assert_refused(fifo, f"cannot write: not a regular file\n  who:      {fifo}")
     part = tmp_path / "part"
     part.write_bytes(b"")
-    refused(
+    assert_refused(
         part / "x",
         f"cannot write: a part of the path is not a folder\n  who:      {part / 'x'}",
     )
@@ -155,11 +157,13 @@ def test_no_permission(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
     path.chmod(0o444)
-    refused(path, f"cannot write: the file is write-protected\n  who:      {path}")
+    assert_refused(
+        path, f"cannot write: the file is write-protected\n  who:      {path}"
+    )
     path.chmod(0o644)
     tmp_path.chmod(0o555)
     try:
-        refused(path, f"cannot write: no permission\n  who:      {path}")
+        assert_refused(path, f"cannot write: no permission\n  who:      {path}")
     finally:
         tmp_path.chmod(0o755)
 
@@ -170,7 +174,9 @@ def test_a_write_protected_file(
     path = tmp_path / "a"
     path.write_bytes(b"old")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    refused(path, f"cannot write: the file is write-protected\n  who:      {path}")
+    assert_refused(
+        path, f"cannot write: the file is write-protected\n  who:      {path}"
+    )
 
 
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +187,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(atomic.os, "fsync", full)
-    refused(
+    assert_refused(
         path,
         f"cannot write: the disk is full\n  who:      {path}\n"
         "  to do:    free some space, or write elsewhere",

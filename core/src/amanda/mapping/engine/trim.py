@@ -58,7 +58,9 @@ def _is_unused(
 ) -> bool:
     # A result of a graph is used by the graph itself, which is never unused.
     for port in op.outputs:
-        if port.is_used and (not unused or not unused.keys() >= set(port.user_ops)):
+        if not unused and port.is_used:
+            return False
+        if any(user not in unused for user in port.user_ops):
             return False
     if not op.outputs or op.control_outputs or op in sinks or op.bodies:
         return False
