@@ -24,9 +24,9 @@ from amanda_tf.mapping.variables.reference_variables import (
     REFERENCE_VARIABLES,
     use_resource_variables,
 )
+from amanda_tf.node_names import node_names
 from amanda_tf.notes import CONTROL_OUTPUT, TABLE_KEYS, VALUE
 from amanda_tf.variable_state import VariableState, make_table
-from amanda_tf.writer import node_names
 
 __all__ = [
     "TensorFlowExecutable",

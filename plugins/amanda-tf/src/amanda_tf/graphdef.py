@@ -5,7 +5,7 @@ Functions of the library are functions of the root graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,9 +16,11 @@ from amanda.graph import Graph, Op, OutputPort, bulk
 from amanda.types import DType, TensorType, Type
 from amanda_tf.loading.interface import parameter_node
 from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS, NODE_RECORDS, SCHEMA
-from amanda_tf.reader import GraphReader, NodeKinds
+from amanda_tf.node_kinds import NodeKinds
+from amanda_tf.node_names import node_names
+from amanda_tf.reader import GraphReader
 from amanda_tf.references import Groups, Spelling, output_groups
-from amanda_tf.writer import NodeWriter, in_order, node_names
+from amanda_tf.writer import NamedNode, NodeWriter
 
 if TYPE_CHECKING:
     from amanda.dictionary import Dictionary
@@ -220,7 +222,7 @@ class _Writer:
             nodes += self.nodes.results(root, spelling)
         out = MessageChunks()
         tag = SCHEMA.tag("GraphDef", "node")
-        for _, node in in_order(nodes, facts.get("order", ())):
+        for _, node in _in_order(nodes, facts.get("order", ())):
             out.append_message(tag, node)
         library = MessageChunks()
         for name, function in root.functions.items():
@@ -264,7 +266,7 @@ class _Writer:
         spelling = Spelling(node_names(graph).__getitem__, self._groups_of)
         tag = SCHEMA.tag("FunctionDef", "node_def")
         order = GRAPH_RECORDS.of(graph).get("order", ())
-        for _, node in in_order(self.nodes.nodes(graph, spelling), order):
+        for _, node in _in_order(self.nodes.nodes(graph, spelling), order):
             out.append_message(tag, node)
         writer = SCHEMA.writer("FunctionDef")
         for port, value in zip(graph.outputs, graph.results, strict=True):
@@ -276,6 +278,14 @@ class _Writer:
                 writer.put("ret", entry.put("value", text).done())
         out.append(writer.done())
         return out
+
+
+def _in_order(nodes: Iterable[NamedNode], order: Sequence[str]) -> Iterable[NamedNode]:
+    """Nodes in a recorded order of names; others behind them."""
+    if not order:
+        return nodes
+    places = {name: place for place, name in enumerate(order)}
+    return sorted(nodes, key=lambda node: places.get(node[0], len(places)))
 
 
 def _encode_versions(versions: Any) -> bytes:

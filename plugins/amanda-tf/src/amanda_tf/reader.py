@@ -9,110 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
 from amanda.errors import FormatError
-from amanda.formatkit import MessageFile, Span
+from amanda.formatkit import Span, raise_at
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
-from amanda_tf.attributes import read_entry
 from amanda_tf.messages import GRAPH_RECORDS, NODE_RECORDS, SCHEMA
-from amanda_tf.references import (
-    Groups,
-    Spelling,
-    groups_and_types,
-    has_fixed_outputs,
-    parse_reference,
-)
+from amanda_tf.node_kinds import NodeKind, NodeKinds
+from amanda_tf.references import Groups, Spelling, parse_reference
 
-if TYPE_CHECKING:
-    from amanda.dictionary import Dictionary, OpDef
+__all__ = ["GraphReader"]
 
-__all__ = ["GraphReader", "NodeKinds"]
-
-Outputs: TypeAlias = "tuple[Groups | None, list[Any]]"
 _READ_FIELDS: Final = frozenset({"name", "op", "input", "device", "attr"})
 """The fields of a node that an op stands for."""
-_SMALL: Final = 512
-"""The most bytes of attributes that are read once for all nodes that have them."""
-
-
-class NodeKind:
-    """What nodes of one op with equal attributes have in common."""
-
-    __slots__ = ("_mutable", "_outputs", "attrs", "entry", "facts")
-
-    def __init__(
-        self,
-        entry: OpDef | None,
-        attrs: dict[str, Any],
-        facts: dict[str, Any],
-        outputs: Outputs | None,
-    ) -> None:
-        self.entry = entry
-        self.attrs = attrs
-        self.facts = facts  # how attributes are written, where the writer would not
-        self._outputs = outputs
-        self._mutable = [
-            key for key, value in attrs.items() if value.__class__ in (list, dict)
-        ]
-
-    @property
-    def outputs(self) -> Outputs:
-        """The groups and the types of the outputs; no groups for an unknown op."""
-        found = self._outputs
-        if found is None:
-            entry = self.entry
-            found = (None, []) if entry is None else groups_and_types(entry, self.attrs)
-            self._outputs = found
-        return found
-
-    def copy_attrs(self) -> dict[str, Any]:
-        """The attributes of one node, which may be changed."""
-        attrs = self.attrs.copy()
-        for key in self._mutable:
-            attrs[key] = attrs[key].copy()
-        return attrs
-
-
-class NodeKinds:
-    """The kinds of the nodes of a file, whose ops are of the dictionary's version."""
-
-    def __init__(self, file: MessageFile, dictionary: Dictionary) -> None:
-        self.file = file
-        self.dictionary = dictionary
-        self._entries: dict[str, tuple[OpDef | None, Outputs | None]] = {}
-        """The definition of an op, and its outputs where no attribute decides them."""
-        self._known: dict[tuple[str, int, bytes], NodeKind] = {}
-
-    def kind_of(self, name: str, op: str, spans: list[Span]) -> NodeKind:
-        """The kind of a node with attributes at these places."""
-        if not spans:
-            return self._read(name, op, spans)
-        (start, end), stop = spans[0], spans[-1][1]
-        if op == "Const" or not end <= stop <= start + _SMALL:
-            return self._read(name, op, spans)
-        key = op, end - start, bytes(self.file.data[start:stop])
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._read(name, op, spans)
-        return found
-
-    def _read(self, name: str, op: str, spans: list[Span]) -> NodeKind:
-        attrs: dict[str, Any] = {}
-        facts: dict[str, Any] = {}
-        for span in spans:
-            key, value, fact = read_entry(self.file, span, name)
-            attrs[key] = value
-            if fact:
-                facts[key] = fact
-        known = self._entries.get(op)
-        if known is None:
-            entry = self.dictionary.get(op)
-            is_fixed = entry is not None and has_fixed_outputs(entry)
-            outputs = groups_and_types(entry, {}) if entry and is_fixed else None
-            known = self._entries[op] = entry, outputs
-        return NodeKind(known[0], attrs, facts, known[1])
 
 
 class GraphReader:
@@ -147,8 +57,8 @@ class GraphReader:
                 if inputs:
                     if None in op.inputs:
                         later.append((op, inputs))
-                    if not self._has_usual_inputs(inputs):
-                        spelled.append((op, inputs))
+                    if not all(map(self._values.__contains__, inputs)):
+                        spelled.append((op, inputs))  # or one with control edges
             for op, inputs in later:
                 self._connect(op, inputs)
         for op, inputs in spelled:
@@ -163,16 +73,9 @@ class GraphReader:
 
     def _add_node(self, node: Mapping[str, Any], span: Span) -> Op:
         name, kind = node.get("name", ""), node.get("op", "")
-        if not kind:
-            raise FormatError(
-                "a node without an op", who=repr(name), where=f"byte {span[0]}"
-            )
-        if not name or name in self.ops or name in self.parameters:
-            raise FormatError(
-                "a node without a name of its own",
-                who=repr(name),
-                where=f"byte {span[0]}",
-            )
+        if not kind or not name or name in self.ops or name in self.parameters:
+            what = "a name of its own" if kind else "an op"
+            raise_at(f"a node without {what}", span[0], got=repr(name))
         found = self.kinds.kind_of(name, kind, node.get("attr", []))
         inputs, value = node.get("input", ()), found.attrs.get("value")
         if (
@@ -258,10 +161,6 @@ class GraphReader:
             if name in self.ops or name in self.parameters:
                 return self.value(text, "a node")
         return found
-
-    def _has_usual_inputs(self, inputs: list[str]) -> bool:
-        """Whether a node without control edges spells its inputs as they would be."""
-        return all(map(self._values.__contains__, inputs))
 
     def _connect(self, op: Op, inputs: list[str]) -> None:
         """Connect an op to the values of later nodes."""

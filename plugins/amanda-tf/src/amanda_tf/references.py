@@ -50,10 +50,28 @@ class Spelling(NamedTuple):
     groups_of: Callable[[Op], Groups] | None = None
     parameter_name: Callable[[OutputPort], str] = lambda port: port.name or ""
 
-    def inputs(self, op: Op) -> list[str]:
-        """The inputs of a node, control inputs last."""
+    def inputs(self, op: Op, recorded: list[str] | None = None) -> list[str]:
+        """The inputs of a node, control inputs last; as a file had spelled them, where
+        they still are these."""
         values = [self.value(value, op.graph) for value in op.inputs]
-        return values + [f"^{self.name_of(first)}" for first in op.control_inputs]
+        own = values + [f"^{self.name_of(first)}" for first in op.control_inputs]
+        return recorded if recorded and self._same(recorded, own, op) else own
+
+    def _same(self, recorded: list[str], own: list[str], op: Op) -> bool:
+        """Whether recorded inputs are those of the op.
+
+        Control edges into an op with feedback are only in the record, since they may be
+        cycles; so are those from parameters, which order nothing.
+        """
+        values, recorded_control = _split_inputs(recorded)
+        own_values, control = _split_inputs(own)
+        if values != own_values:
+            return False
+        if op.feedback or control == recorded_control:
+            return True
+        ports = op.graph.parameters if op.graph is not None else ()
+        names = {self.parameter_name(port) for port in ports}
+        return control <= recorded_control <= control | names
 
     def value(self, value: OutputPort | None, graph: Op | None) -> str:
         """The reference to a value of a graph."""
@@ -69,6 +87,12 @@ class Spelling(NamedTuple):
                 return f"{name}:{group}:{index}"
             index -= count
         raise FormatError("an output that has no name in TensorFlow", who=name)
+
+
+def _split_inputs(inputs: list[str]) -> tuple[list[tuple[str, str, int]], set[str]]:
+    """The values that a node reads, and the nodes that it waits for."""
+    values = [parse_reference(text) for text in inputs if text[:1] != "^"]
+    return values, {text[1:] for text in inputs if text[:1] == "^"}
 
 
 def output_groups(entry: OpDef, attrs: Mapping[str, Any]) -> Groups:

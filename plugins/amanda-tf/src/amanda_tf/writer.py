@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -18,9 +17,9 @@ from amanda_tf.derived_attributes import element_type
 from amanda_tf.loading.interface import PLACEHOLDER_RECORDS, parameter_node
 from amanda_tf.messages import NODE_RECORDS, SCHEMA
 from amanda_tf.notes import STATE_NOTES
-from amanda_tf.references import Spelling, parse_reference
+from amanda_tf.references import Spelling
 
-__all__ = ["NodeWriter", "in_order", "node_names", "plain_node"]
+__all__ = ["NamedNode", "NodeWriter"]
 
 NamedNode: TypeAlias = tuple[str, MessageChunks]
 """The name of a node, and the node."""
@@ -60,7 +59,10 @@ class NodeWriter:
                     raise FormatError(
                         "a result of an unknown element type", who=port.name
                     )
-                yield port.name, plain_node(port.name, "Identity", [text], {"T": dtype})
+                yield (
+                    port.name,
+                    _node_chunks(port.name, "Identity", [text], {"T": dtype}, {}),
+                )
 
     @contextmanager
     def problem_of(self, op: Op) -> Iterator[None]:
@@ -72,7 +74,6 @@ class NodeWriter:
             self.problems.append(f"{op.label}: {error.message}{got}")
 
     def _node(self, op: Op, spelling: Spelling) -> MessageChunks:
-        facts = NODE_RECORDS.of(op)
         is_constant = op.type == CONSTANT and op.own_namespace == CORE
         if isinstance(op, Graph):
             raise FormatError(
@@ -81,28 +82,17 @@ class NodeWriter:
             )
         if op.bodies or op.type is None:
             raise FormatError("a GraphDef has no bodies, and no ops without a type")
-        if op.own_namespace not in (None, CORE) or (
-            op.own_namespace == CORE and not is_constant
-        ):
+        if op.own_namespace is not None and not is_constant:
             raise FormatError("an op of another namespace", got=op.own_namespace)
-        inputs = spelling.inputs(op)
-        recorded = facts.get("inputs")
-        if recorded and _same_inputs(recorded, inputs, op):
-            inputs = recorded
-        writer = SCHEMA.writer("NodeDef").put("name", spelling.name_of(op))
-        writer.put("op", "Const" if is_constant else op.type).put_all("input", inputs)
-        out = MessageChunks(writer.put_if("device", facts.get("device")).done())
+        facts = NODE_RECORDS.of(op)
+        inputs = spelling.inputs(op, facts.get("inputs"))
         left_out = (NODE_RECORDS.key, *STATE_NOTES)
-        attrs = {
-            key: self._cast(op, key, op.attrs[key])
-            for key in op.attrs
-            if key not in left_out
-        }
+        keys = [key for key in op.attrs if key not in left_out]
+        attrs = {key: self._cast(op, key, op.attrs[key]) for key in keys}
         if is_constant and isinstance(attrs.get("value"), Tensor):
             attrs = {"dtype": attrs["value"].dtype, **attrs}
-        _append_attributes(out, attrs, facts.get("attrs", {}))
-        out.append(facts.get("rest", b""))
-        return out
+        kind = "Const" if is_constant else op.type
+        return _node_chunks(spelling.name_of(op), kind, inputs, attrs, facts)
 
     def _cast(self, op: Op, key: str, value: Any) -> Any:
         """A value as its attribute has it: text forms have shapes as lists, say."""
@@ -113,35 +103,24 @@ class NodeWriter:
         return value if attr is None else cast_value(attr, value)
 
 
-def in_order(nodes: Iterable[NamedNode], order: Sequence[str]) -> Iterable[NamedNode]:
-    """Nodes in a recorded order of names; others behind them."""
-    if not order:
-        return nodes
-    places = {name: place for place, name in enumerate(order)}
-    return sorted(nodes, key=lambda node: places.get(node[0], len(places)))
-
-
-def plain_node(
-    name: str, kind: str, inputs: list[str], attrs: Mapping[str, Any]
-) -> MessageChunks:
-    """A node that no op of a graph stands for."""
+def _node_chunks(
+    name: str, kind: str, inputs: list[str], attrs: Mapping[str, Any],
+    facts: Mapping[str, Any],
+) -> MessageChunks:  # fmt: skip
+    """A node, with the device, the encodings of attributes and other fields that were
+    recorded."""
     writer = SCHEMA.writer("NodeDef").put("name", name).put("op", kind)
-    out = MessageChunks(writer.put_all("input", inputs).done())
-    _append_attributes(out, attrs, {})
-    return out
-
-
-def _append_attributes(
-    out: MessageChunks, attrs: Mapping[str, Any], facts: Mapping[str, Any]
-) -> None:
-    """Append attributes to a node, written as `facts` say."""
+    writer.put_all("input", inputs).put_if("device", facts.get("device"))
+    out, encodings = MessageChunks(writer.done()), facts.get("attrs", {})
     for key, value in attrs.items():
         entry = MessageChunks(SCHEMA.writer("NodeDef.AttrEntry").put("key", key).done())
         entry.append_message(
             SCHEMA.tag("NodeDef.AttrEntry", "value"),
-            attribute_chunks(value, facts.get(key, {})),
+            attribute_chunks(value, encodings.get(key, {})),
         )
         out.append_message(SCHEMA.tag("NodeDef", "attr"), entry)
+    out.append(facts.get("rest", b""))
+    return out
 
 
 def _placeholder(port: OutputPort, dtype: DType) -> MessageChunks:
@@ -154,58 +133,5 @@ def _placeholder(port: OutputPort, dtype: DType) -> MessageChunks:
     known = attrs.get("shape")
     if (known if isinstance(known, Shape) else Shape(None)) != shape:
         attrs["shape"] = shape
-    writer = SCHEMA.writer("NodeDef").put("name", parameter_node(port))
-    writer.put("op", facts.get("op") or "Placeholder")
-    out = MessageChunks(writer.put_if("device", facts.get("device")).done())
-    _append_attributes(out, attrs, facts.get("attrs", {}))
-    out.append(facts.get("rest", b""))
-    return out
-
-
-_VALID_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
-
-
-def node_names(graph: Graph, *, results: bool = False) -> dict[Op, str]:
-    """The name of every op; a new one where it has none, or not a valid one.
-
-    Inputs keep their names; so do `results`, where they are nodes.
-    """
-    names: dict[Op, str] = {}
-    used = {parameter_node(port) for port in graph.parameters if port.name}
-    rows = zip(graph.outputs, graph.results, strict=True) if results else ()
-    for port, value in rows:
-        if port.name and (value is None or value.op.name != port.name or value.index):
-            used.add(port.name)
-    count = 0
-    for op in graph:
-        name = op.name or f"{op.type}_{count}"
-        if not _VALID_NAME.fullmatch(name):
-            name = "n" + re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", name)
-        stem = name
-        while name in used or (name != op.name and name in graph):
-            name, count = f"{stem}_{count}", count + 1
-        used.add(name)
-        names[op] = name
-    return names
-
-
-def _same_inputs(recorded: list[str], inputs: list[str], op: Op) -> bool:
-    """Whether inputs as they were spelled still are these.
-
-    Control edges into an op with feedback are only in the record, since they may be
-    cycles; so are those from parameters, which order nothing.
-    """
-    values, control = _split_inputs(recorded)
-    found, waits = _split_inputs(inputs)
-    if values != found:
-        return False
-    more = {text[1:] for text in control} - {text[1:] for text in waits}
-    if op.feedback or set(control) == set(waits):
-        return True
-    ports = op.graph.parameters if op.graph is not None else ()
-    return set(waits) <= set(control) and more <= set(map(parameter_node, ports))
-
-
-def _split_inputs(inputs: list[str]) -> tuple[list[tuple[str, str, int]], list[str]]:
-    control = [text for text in inputs if text.startswith("^")]
-    return [parse_reference(t) for t in inputs if not t.startswith("^")], control
+    kind = facts.get("op") or "Placeholder"
+    return _node_chunks(parameter_node(port), kind, [], attrs, facts)
