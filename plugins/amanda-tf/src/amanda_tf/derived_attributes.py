@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from amanda.dictionary import bind_ports
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import DType, RefType, ResourceType, TensorType, Type, resource
-from amanda_tf.references import output_types
+from amanda_tf.nodes.references import output_types
 
 if TYPE_CHECKING:
     from amanda.dictionary import Dictionary, OpDef, Port

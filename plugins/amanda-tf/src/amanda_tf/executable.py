@@ -24,7 +24,7 @@ from amanda_tf.mapping.variables.reference_variables import (
     REFERENCE_VARIABLES,
     use_resource_variables,
 )
-from amanda_tf.node_names import node_names
+from amanda_tf.nodes.names import node_names
 from amanda_tf.notes import CONTROL_OUTPUT, TABLE_KEYS, VALUE
 from amanda_tf.variable_state import VariableState, make_table
 

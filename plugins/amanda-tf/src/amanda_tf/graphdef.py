@@ -16,11 +16,11 @@ from amanda.graph import Graph, Op, OutputPort, bulk
 from amanda.types import DType, TensorType, Type
 from amanda_tf.loading.interface import parameter_node
 from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS, NODE_RECORDS, SCHEMA
-from amanda_tf.node_kinds import NodeKinds
-from amanda_tf.node_names import node_names
-from amanda_tf.reader import GraphReader
-from amanda_tf.references import Groups, Spelling, output_groups
-from amanda_tf.writer import NamedNode, NodeWriter
+from amanda_tf.nodes.kinds import NodeKinds
+from amanda_tf.nodes.names import node_names
+from amanda_tf.nodes.reader import GraphReader
+from amanda_tf.nodes.references import Groups, Spelling, output_groups
+from amanda_tf.nodes.writer import NamedNode, NodeWriter
 
 if TYPE_CHECKING:
     from amanda.dictionary import Dictionary

@@ -10,7 +10,7 @@ from amanda.backend import OpLabel, OpTime, op_label, typical_run
 from amanda.graph import Graph, Op
 from amanda_tf.backend import import_tensorflow
 from amanda_tf.executable import device_name, graph_definition
-from amanda_tf.node_names import node_names
+from amanda_tf.nodes.names import node_names
 from amanda_tf.notes import CONTROL_OUTPUT
 
 __all__ = ["profile_graph"]

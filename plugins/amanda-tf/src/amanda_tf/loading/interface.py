@@ -14,8 +14,8 @@ from amanda.formatkit import FileRecords, dict_of, is_message, of_class
 from amanda.graph import Entry, Graph, Op, OutputPort
 from amanda.types import DType, Shape, TensorType
 from amanda_tf.messages import GRAPH_RECORDS, NODE_RECORDS, SAVED_RECORDS
+from amanda_tf.nodes.references import Spelling, parse_reference
 from amanda_tf.notes import CONTROL_OUTPUT
-from amanda_tf.references import Spelling, parse_reference
 
 __all__ = [
     "PLACEHOLDER_RECORDS",

@@ -11,8 +11,8 @@ from amanda.graph import Graph
 from amanda_tf.graphdef import graph_chunks, read_graph
 from amanda_tf.loading.interface import parameter_node
 from amanda_tf.messages import SAVED_RECORDS
-from amanda_tf.node_names import node_names
-from amanda_tf.references import Spelling
+from amanda_tf.nodes.names import node_names
+from amanda_tf.nodes.references import Spelling
 from amanda_tf.saved_messages import SAVED
 from amanda_tf.saved_models.signatures import add_entries, signature_fields
 

@@ -14,7 +14,7 @@ from amanda.types import Shape, TensorType
 from amanda_tf.derived_attributes import element_type
 from amanda_tf.loading.interface import value_of
 from amanda_tf.messages import ELEMENT_TYPES
-from amanda_tf.references import Spelling
+from amanda_tf.nodes.references import Spelling
 from amanda_tf.saved_messages import SAVED
 from amanda_tf.tensors import encode_shape
 

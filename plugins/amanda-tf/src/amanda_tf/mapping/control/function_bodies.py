@@ -9,8 +9,8 @@ from amanda.errors import FormatError
 from amanda.graph import Graph, Op
 from amanda.mapping import expect_bounded_calls, inline_functions_in_place
 from amanda.tensors import FunctionRef
-from amanda_tf.attributes import PLACEHOLDER
 from amanda_tf.effects import has_effects
+from amanda_tf.nodes.attributes import PLACEHOLDER
 from amanda_tf.notes import CONTROL_OUTPUT
 
 __all__ = ["expand_functions", "expand_functions_in_place", "names_of_needed"]

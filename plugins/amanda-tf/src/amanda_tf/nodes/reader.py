@@ -16,8 +16,8 @@ from amanda.formatkit import Span, raise_at
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda_tf.messages import GRAPH_RECORDS, NODE_RECORDS, SCHEMA
-from amanda_tf.node_kinds import NodeKind, NodeKinds
-from amanda_tf.references import Groups, Spelling, parse_reference
+from amanda_tf.nodes.kinds import NodeKind, NodeKinds
+from amanda_tf.nodes.references import Groups, Spelling, parse_reference
 
 __all__ = ["GraphReader"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from amanda.formatkit import MessageFile, Span
-from amanda_tf.attributes import read_entry
-from amanda_tf.references import Groups, groups_and_types, has_fixed_outputs
+from amanda_tf.nodes.attributes import read_entry
+from amanda_tf.nodes.references import Groups, groups_and_types, has_fixed_outputs
 
 if TYPE_CHECKING:
     from amanda.dictionary import Dictionary, OpDef

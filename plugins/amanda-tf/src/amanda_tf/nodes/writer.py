@@ -12,12 +12,12 @@ from amanda.formatkit import MessageChunks
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import DType, Shape, TensorType
-from amanda_tf.attributes import attribute_chunks
 from amanda_tf.derived_attributes import element_type
 from amanda_tf.loading.interface import PLACEHOLDER_RECORDS, parameter_node
 from amanda_tf.messages import NODE_RECORDS, SCHEMA
+from amanda_tf.nodes.attributes import attribute_chunks
+from amanda_tf.nodes.references import Spelling
 from amanda_tf.notes import STATE_NOTES
-from amanda_tf.references import Spelling
 
 __all__ = ["NamedNode", "NodeWriter"]
 

@@ -1,0 +1,1 @@
+"""The nodes of a GraphDef: attributes, names, references to values, both ways."""
