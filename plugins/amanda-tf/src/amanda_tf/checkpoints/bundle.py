@@ -52,6 +52,7 @@ class Bundle(Mapping[str, Tensor]):
         self.prefix = str(prefix)
         self.index = self.prefix + INDEX
         self._files: dict[int, FileMap] = {}
+        self._tensors: dict[str, Tensor] = {}
         self._entries: dict[str, dict[str, Any]] = {}
         self._slices: dict[bytes, dict[str, Any]] = {}
         self._shards = 0
@@ -104,7 +105,13 @@ class Bundle(Mapping[str, Tensor]):
         return key in self._entries
 
     def __getitem__(self, key: str) -> Tensor:
-        """The tensor of a key."""
+        """The tensor of a key, the same one each time."""
+        found = self._tensors.get(key)
+        if found is None:
+            found = self._tensors[key] = self._read_tensor(key)
+        return found
+
+    def _read_tensor(self, key: str) -> Tensor:
         entry = self._entries[key]
         shape = check_shape(entry["shape"].dims)
         dtype = self._dtype(entry, key)
@@ -147,10 +154,12 @@ class Bundle(Mapping[str, Tensor]):
 
     def _tensor(self, entry: Any, key: str, shape: tuple[int, ...]) -> Tensor:
         dtype = self._dtype(entry, key)
-        path = data_path(self.prefix, entry.get("shard_id", 0), self._shards)
-        if not Path(path).exists() and is_missing_file_allowed(path):
+        shard = entry.get("shard_id", 0)
+        path = data_path(self.prefix, shard, self._shards)
+        is_missing = shard not in self._files and not Path(path).exists()
+        if is_missing and is_missing_file_allowed(path):
             return _placeholder(dtype, shape, entry.get("size", 0), path)
-        file = self._file(entry.get("shard_id", 0), key)
+        file = self._file(shard, key)
         offset, size = entry.get("offset", 0), entry.get("size", 0)
         if offset < 0 or size < 0 or offset + size > file.size:
             raise FormatError(
