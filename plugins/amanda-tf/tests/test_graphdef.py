@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import amanda
@@ -239,6 +240,27 @@ def test_a_constant_with_an_input_is_no_constant() -> None:
     )
     op = read_graph(data).ops["c"]
     assert (op.type, op.own_namespace, len(op.inputs)) == ("Const", None, 1)
+
+
+def test_unknown_dims_of_equal_attributes_differ(tmp_path: Path) -> None:
+    """Nodes with equal attributes, also of several files, say nothing of each other."""
+    shape = field(7, field(2, number(1, (1 << 64) - 1)) + field(2, number(1, 3)))
+    shapes = field(1, field(7, field(2, number(1, (1 << 64) - 1))) * 2)
+    data = b"".join(
+        node(name, "Placeholder", dtype=FLOAT, shape=shape, _output_shapes=shapes)
+        for name in "ab"
+    )
+    graphs = read_graph(data), read_graph(data)
+    types = [port.type for graph in graphs for port in graph.parameters]
+    assert len({type.shape.dims[0].key for type in types}) == 4
+    (tmp_path / "two.pb").write_bytes(data + node("y", "ConcatV2", "a", "b", "z",
+        N=number(3, 2), T=FLOAT, Tidx=number(6, 3)) + node("z", "Const",
+        dtype=number(6, 3), value=field(8, number(1, 3) + number(7, 0))))  # fmt: skip
+    a, b = np.ones((4, 3), "float32"), np.zeros((2, 3), "float32")
+    for backend in ("numpy", "jax", "onnxruntime"):
+        pytest.importorskip({"numpy": "numpy"}.get(backend, f"amanda_{backend}"))
+        found = amanda.run(amanda.load(tmp_path / "two.pb"), [a, b], backend=backend)
+        assert found["y"].tolist() == [[1.0] * 3] * 4 + [[0.0] * 3] * 2
 
 
 def test_one_number_stands_for_all() -> None:

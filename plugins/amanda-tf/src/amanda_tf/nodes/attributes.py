@@ -30,7 +30,13 @@ from amanda_tf.tensors import (
     tensor_chunks,
 )
 
-__all__ = ["attribute_chunks", "read_attribute", "read_entry"]
+__all__ = [
+    "attribute_chunks",
+    "is_shared",
+    "own_value",
+    "read_attribute",
+    "read_entry",
+]
 
 PLACEHOLDER: Final = "tensorflow:placeholder"
 RAW: Final = "tensorflow:raw"
@@ -49,7 +55,7 @@ def read_entry(
             name, value, facts = _read_small_entry(bytes(file.data[span[0] : span[1]]))
         except AmandaError:  # again, for the place of the error in the file
             return _read_entry(file, span, node)
-        return name, value.copy() if isinstance(value, list | dict) else value, facts
+        return name, own_value(value), facts
     return _read_entry(file, span, node)
 
 
@@ -78,7 +84,27 @@ def read_attribute(file: MessageFile, span: Span) -> tuple[Any, dict[str, Any]]:
         value, facts = _read_small(bytes(file.data[span[0] : span[1]]))
     except AmandaError:  # again, for the place of the error in the file
         return _read_attribute(file, span)
-    return value.copy() if isinstance(value, list | dict) else value, dict(facts)
+    return own_value(value), dict(facts)
+
+
+def is_shared(value: Any) -> bool:
+    """Whether several nodes can have this object as their value: it cannot be changed,
+    and has no unknown dims, which are equal only to themselves."""
+    if isinstance(value, Shape):
+        return not value.has_rank or all(isinstance(dim, int) for dim in value.dims)
+    return not isinstance(value, list | dict)
+
+
+def own_value(value: Any) -> Any:
+    """A value that was read before, for another node."""
+    if is_shared(value):
+        return value
+    if isinstance(value, Shape):
+        dims = [dim if isinstance(dim, int) else Sym.unknown() for dim in value.dims]
+        return Shape(dims)
+    if isinstance(value, list):
+        return [own_value(each) for each in value]
+    return value.copy()
 
 
 @lru_cache(1 << 12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from amanda.formatkit import MessageFile, Span
-from amanda_tf.nodes.attributes import read_entry
+from amanda_tf.nodes.attributes import is_shared, own_value, read_entry
 from amanda_tf.nodes.references import Groups, groups_and_types, has_fixed_outputs
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _SMALL: Final = 512
 class NodeKind:
     """What nodes of one op with equal attributes have in common."""
 
-    __slots__ = ("_mutable", "_outputs", "attrs", "entry", "facts")
+    __slots__ = ("_outputs", "_own", "attrs", "entry", "facts")
 
     def __init__(
         self,
@@ -34,9 +34,7 @@ class NodeKind:
         self.attrs = attrs
         self.facts = facts  # how attributes are written, where the writer would not
         self._outputs = outputs
-        self._mutable = [
-            key for key, value in attrs.items() if value.__class__ in (list, dict)
-        ]
+        self._own = [key for key, value in attrs.items() if not is_shared(value)]
 
     @property
     def outputs(self) -> Outputs:
@@ -51,8 +49,8 @@ class NodeKind:
     def copy_attrs(self) -> dict[str, Any]:
         """The attributes of one node, which may be changed."""
         attrs = self.attrs.copy()
-        for key in self._mutable:
-            attrs[key] = attrs[key].copy()
+        for key in self._own:
+            attrs[key] = own_value(attrs[key])
         return attrs
 
 
