@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import amanda
+from amanda.cli.inputs.feed_files import read_output_files
 from amanda.cli.inputs.feeds import read_feeds
 from amanda.errors import AmandaError, UsageError
 from amanda.files.text.formats import YamlFormat
@@ -72,6 +73,31 @@ def test_folders(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="this folder has no arrays"):
         feeds_of(types, tmp_path / "empty")
+
+
+def test_arrays_without_an_element_type_have_that_of_the_input(tmp_path: Path) -> None:
+    """Files of numpy have only the size of the elements that ml_dtypes declares."""
+    values = np.array([1.5, -2.0]).astype(amanda.types.bfloat16.numpy)
+    np.savez(tmp_path / "x.npz", x=values)
+    np.save(tmp_path / "x.npy", values)
+    for feed in (tmp_path / "x.npz", f"x={tmp_path}/x.npy"):
+        found = feeds_of({"x": "bfloat16[2]"}, feed)["x"]
+        assert (found.dtype, found.tolist()) == (values.dtype, [1.5, -2.0])
+    assert feeds_of({"x": "float32[2]"}, tmp_path / "x.npz")["x"].dtype.kind == "V"
+    outputs = read_output_files(
+        f"{tmp_path}/x.npy", {"y": amanda.parse_type("bfloat16[2]")}
+    )
+    assert outputs[0].tolist() == [1.5, -2.0]
+
+
+def test_sizes_of_dims_that_no_input_has_are_refused() -> None:
+    graph = Graph("toy/any/1")
+    graph.parameter("float32[n, 2 * m, ?]", "x")
+    found = read_feeds(graph, [], 1, ["n=3", "m=2", "x:2=5"])
+    assert found["x"].shape == (3, 4, 5)
+    for random, feeds in ((1, []), (None, ["x=missing.npy"])):
+        with pytest.raises(UsageError, match="no symbolic dim 'foo'"):
+            read_feeds(graph, feeds, random, ["foo=7"])
 
 
 # -- images ------------------------------------------------------------------------

@@ -130,3 +130,19 @@ def test_other_values_are_refused() -> None:
     with pytest.raises(UsageError) as caught:
         amanda.run(counter(), [b"w", np.ones(2, "float32")], backend="numpy")
     assert caught.value.got == "bytes"
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_a_session_updates_the_array_that_was_fed(backend: str) -> None:
+    if backend == "jax":
+        pytest.importorskip("amanda_jax")
+    session = amanda.Session(counter(), backend)
+    array = np.float32([1, 2])
+    step = np.float32([1, 10])
+    for feeds in ({"p": array, "step": step}, {}, {"step": step}):
+        start = array.copy()
+        found = session.run(["before", "after"], feeds)
+        np.testing.assert_array_equal(found["before"], start)
+        np.testing.assert_array_equal(array, start + 3 * step)
+        np.testing.assert_array_equal(found["after"], array)
+        array += 1  # the caller writes to it between runs

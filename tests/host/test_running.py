@@ -531,3 +531,31 @@ def test_namespaces_are_chosen_by_name():
 def test_what_there_is(host):
     assert [entry.name for entry in amanda.backends(host=host)] == ["table"]
     assert [info.dist for info in amanda.plugins(host=host)] == ["program"]
+
+
+def test_results_of_one_name_are_refused(host: Host, graph: Graph) -> None:
+    graph.result(graph.parameters[1], "out")
+    text = told(UsageError, lambda: amanda.compile(graph, "table", host=host))
+    assert "2 results of the graph are named 'out'" in text
+    values = list(graph.results)
+    found = amanda.run(graph, [ONE, ONE], values, backend="table", host=host)
+    assert [found[value].tolist() for value in values[1:]] == [ONE.tolist()] * 2
+
+
+def test_feeds_of_types_that_no_element_type_is_are_refused(
+    host: Host, graph: Graph
+) -> None:
+    run = amanda.compile(graph, "table", host=host)
+    for dtype in ("m8[s]", "V4"):
+        text = told(UsageError, lambda dtype=dtype: run([ONE, np.zeros((3, 2), dtype)]))
+        assert "not float32" in text
+
+
+def test_feeds_of_another_byte_order_are_converted(host: Host, graph: Graph) -> None:
+    run = amanda.compile(graph, "table", host=host)
+    swapped = ONE.astype(">f4")
+    for _ in range(2):
+        found = run([swapped, ONE])
+        assert found["x again"].dtype == np.dtype("float32")
+        assert found["x again"].dtype.isnative
+        assert found["out"].tolist() == [[-2.0, -2.0]] * 3

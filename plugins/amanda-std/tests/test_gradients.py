@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from amanda.errors import InvalidTypeError
+import amanda
+from amanda.errors import BackendError, GraphError, InvalidTypeError
+from amanda.graph import Graph
 from amanda.types import parse_type
 from amanda_std import grad, ops, trace
 from amanda_std.engine.values import Value, tracing
@@ -156,3 +158,26 @@ def test_complex_results_have_no_gradient():
     graph = trace(lambda x: x * x, [parse_type("complex128[3]")])
     with pytest.raises(InvalidTypeError, match="gradients are of real numbers"):
         grad(graph, graph.results[0], graph.parameters)
+
+
+def feedback_loop():
+    """A product with its own last value, as dataflow loops have it."""
+    graph = Graph("amanda/std/1")
+    x = graph.parameter("float32[]", "x")
+    last = graph.add("identity", [None], name="last", feedback=True)
+    last.output.type = x.type
+    product = graph.add("multiply", [x, last.output], name="product")
+    product.output.type = x.type
+    last.input_ports[0].connect(product.output)
+    graph.result(product.output, "y")
+    return graph
+
+
+def test_feedback_edges_have_no_gradient_and_do_not_run():
+    graph = feedback_loop()
+    with pytest.raises(GraphError, match="feedback edges has no gradient"):
+        grad(graph, graph.results[0], graph.parameters)
+    (refusal,) = amanda.plan(graph, "numpy").refusals
+    assert (refusal.op, "feedback" in refusal.why) == ("identity", True)
+    with pytest.raises(BackendError, match="does not take 1 op"):
+        amanda.run(feedback_loop(), [np.float32(1)], backend="numpy")

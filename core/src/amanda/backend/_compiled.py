@@ -87,7 +87,7 @@ class Compiled:
         self.inputs = _make_slots(
             (port.name, port.type, _default_of(port)) for port in graph.parameters
         )
-        _expect_distinct(self.inputs)
+        _expect_distinct(self.inputs, "inputs", "a feed would not say which it is for")
         results = zip(graph.outputs, graph.results, strict=True)
         self.outputs = _make_slots(
             (port.name, value.type if value is not None else None, None)
@@ -100,6 +100,8 @@ class Compiled:
         self._feeds = Feeds(self.inputs, self._feed_key)
         self._refs = ref_slots(self.inputs)
         self._files = tuple(_mapped_files(graph))
+        if keys is None:
+            _expect_distinct(self.outputs, "results", "a run returns one for each name")
         self._slots = [slot.key for slot in self.outputs]
         self._keys = self._slots if keys is None else list(keys)
         self._host = host
@@ -387,14 +389,15 @@ class Compiled:
 _check_call = argument_check(Compiled.__call__)
 
 
-def _expect_distinct(slots: Iterable[FeedSlot]) -> None:
-    """Raise UsageError for inputs of one name: a feed would not say which it is for."""
+def _expect_distinct(slots: Iterable[FeedSlot], what: str, reason: str) -> None:
+    """Raise UsageError for inputs, or results, of one name."""
     counts = Counter(slot.key for slot in slots)
     twice = [key for key, count in counts.items() if count > 1]
     if twice:
+        port = "parameters" if what == "inputs" else "outputs"
         raise UsageError(
-            f"{counts[twice[0]]} inputs of the graph are named {twice[0]!r}",
-            hint="rename them: graph.parameters[0].name = ...",
+            f"{counts[twice[0]]} {what} of the graph are named {twice[0]!r}: {reason}",
+            hint=f"rename them: graph.{port}[0].name = ...",
         )
 
 

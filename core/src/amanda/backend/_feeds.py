@@ -12,7 +12,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from amanda.backend._protocols import FeedSlot, Key
-from amanda.errors import AmandaError, UsageError
+from amanda.errors import AmandaError, InvalidTypeError, UsageError
 from amanda.types import (
     DType,
     MapType,
@@ -117,6 +117,7 @@ class Feeds:
         conflicts = shared_dim_faults(self.slots, given)
         if problems or conflicts:
             raise feed_error(self.slots, problems, conflicts)
+        values = [_in_native_order(value) for value in values]
         forms = [_describe_array(value) for value in values]
         self._forms = None if None in forms else forms  # type: ignore[assignment]
         return dict(zip(self._keys, values, strict=True))
@@ -256,12 +257,25 @@ def _wrong_holder(wanted: Type | None, value: Any) -> str:
 
 
 def _wrong_type(wanted: Any, value: Any) -> str:
+    if not isinstance(wanted.dtype, DType) or wanted.dtype.kind == "unknown":
+        return ""
     try:
-        got = DType.of(value)
+        got: Any = DType.of(value)
+    except InvalidTypeError:
+        got = getattr(value, "dtype", None)  # which Amanda does not have
     except (AmandaError, AttributeError, TypeError, ValueError):
+        got = None
+    if got is None:
         return ""  # for the backend to check
-    known = isinstance(wanted.dtype, DType) and wanted.dtype.kind != "unknown"
-    return f"{got}, not {wanted.dtype}" if known and got is not wanted.dtype else ""
+    return f"{got}, not {wanted.dtype}" if got is not wanted.dtype else ""
+
+
+def _in_native_order(value: Any) -> Any:
+    """An array in the byte order of this machine, as backends expect it."""
+    dtype = getattr(value, "dtype", None)
+    if getattr(dtype, "isnative", True):
+        return value
+    return value.astype(dtype.newbyteorder("="))  # type: ignore[union-attr]
 
 
 def _wrong_shape(type_: TensorType, shape: Sequence[int]) -> str:

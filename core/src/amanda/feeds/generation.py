@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import LimitError, UsageError
 from amanda.feeds.ranges import InputRange
-from amanda.graph import VALUE_NOTE, Graph, Parameter, state_ports
+from amanda.graph import (
+    VALUE_NOTE,
+    Graph,
+    Parameter,
+    sizes_by_symbol,
+    state_ports,
+)
 from amanda.host import host_in_use
 from amanda.types import Sym, TensorType, evaluate
 
@@ -34,10 +40,10 @@ def generate_feeds(
 ) -> dict[Key, Any]:
     """Random values for the inputs of a graph, by name or by index.
 
-    `dims` are the sizes of symbolic dims, 1 by default; `inputs` limits the result to
-    these. Values are in the ranges of `find_input_ranges`: indices are within the axis
-    that they index, masks have ones first, position ids increase. Floats have a
-    standard normal distribution where no op limits them.
+    `dims` are the sizes of symbolic dims, 1 by default, named as for
+    `amanda.graph.set_dims`; `inputs` limits the result to these. Values are in the
+    ranges of `find_input_ranges`: indices are within the axis that they index, masks
+    have ones first, position ids increase. Floats have a standard normal distribution where no op limits them.
 
     >>> graph = Graph("amanda/std/1")
     >>> x = graph.parameter("float32[batch, 2]", "x")
@@ -52,9 +58,9 @@ def generate_feeds(
         for key, port in _inputs_by_key(graph).items()
         if (wanted is None and not _has_default(port)) or (wanted and key in wanted)
     }
-    sizes = {} if dims is None else dims
+    sizes = sizes_by_symbol(graph, dims or {})
     shapes = {key: _concrete_shape(port, sizes) for key, port in ports.items()}
-    ranges = find_input_ranges(graph, dims=sizes) if ports else {}
+    ranges = find_input_ranges(graph, dims=dims) if ports else {}
     numbers = np.random.default_rng(seed)
     return {
         key: _random_array(
@@ -75,12 +81,13 @@ def find_input_ranges(
     host = host_in_use()
     if not host.listens("find_input_ranges"):
         return {}
-    found = host.fire("find_input_ranges", graph=_with_sizes(graph, dims or {}))
+    sizes = sizes_by_symbol(graph, dims or {})
+    found = host.fire("find_input_ranges", graph=_with_sizes(graph, sizes))
     keys = _inputs_by_key(graph)
     return {key: value for key, value in (found or {}).items() if key in keys}
 
 
-def _with_sizes(graph: Graph, sizes: Mapping[str, int]) -> Graph:
+def _with_sizes(graph: Graph, sizes: Mapping[Sym, int]) -> Graph:
     """A copy in which symbolic dims of inputs have their sizes."""
     sized = graph.clone()
     for port in sized.parameters:
@@ -89,7 +96,7 @@ def _with_sizes(graph: Graph, sizes: Mapping[str, int]) -> Graph:
             symbols = {symbol for dim in type_.shape if isinstance(dim, Sym)
                        for symbol in dim.free}  # fmt: skip
             for symbol in symbols:
-                _set_symbol(sized, symbol, sizes.get(symbol.name or "", 1))
+                _set_symbol(sized, symbol, sizes.get(symbol, 1))
     return sized
 
 
@@ -118,17 +125,17 @@ def _has_default(port: Parameter) -> bool:
     return port.has_attrs and VALUE_NOTE in port.attrs
 
 
-def _concrete_shape(port: Parameter, sizes: Mapping[str, int]) -> tuple[int, ...]:
+def _concrete_shape(port: Parameter, sizes: Mapping[Sym, int]) -> tuple[int, ...]:
     shape = tuple(_concrete_size(dim, sizes) for dim in _tensor_type(port).shape)
     _expect_possible(port, shape)
     return shape
 
 
-def _concrete_size(dim: Any, sizes: Mapping[str, int]) -> int:
+def _concrete_size(dim: Any, sizes: Mapping[Sym, int]) -> int:
     """The size of a dim: static, given, or 1."""
     if not isinstance(dim, Sym):
         return int(dim)
-    free = {symbol: sizes.get(symbol.name or "", 1) for symbol in dim.free}
+    free = {symbol: sizes.get(symbol, 1) for symbol in dim.free}
     return evaluate(dim, free)
 
 
@@ -159,7 +166,7 @@ def _expect_possible(port: Parameter, shape: tuple[int, ...]) -> None:
             f"random values of input {name!r} do not fit the memory",
             expected=f"at most {there:,} bytes",
             got=f"{needed:,} bytes",
-            hint="dims={NAME: SIZE} gives symbolic dims a sizeon the command line",
+            hint="dims={NAME: SIZE}, or --dim NAME=SIZE, gives symbolic dims a size",
         )
 
 

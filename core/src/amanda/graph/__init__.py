@@ -27,6 +27,7 @@ from amanda.graph._dim_names import (
     input_dims,
     set_dims,
     shares_dims,
+    sizes_by_symbol,
 )
 from amanda.graph._graph import Graph
 from amanda.graph._op import CONSTANT, CORE, Change, Op, Provenance
@@ -94,6 +95,7 @@ __all__ = [
     "is_version",
     "set_dims",
     "shares_dims",
+    "sizes_by_symbol",
     "snap",
     "value_port",
 ]

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from amanda.graph._graph import Graph
     from amanda.graph._port import OutputPort
 
-__all__ = ["UNCHECKED_DIM_NAMES", "input_dims", "set_dims", "shares_dims"]
+__all__ = [
+    "UNCHECKED_DIM_NAMES",
+    "input_dims",
+    "set_dims",
+    "shares_dims",
+    "sizes_by_symbol",
+]
 
 UNCHECKED_DIM_NAMES: Final = "x-unchecked-dim-names"
 """Attribute of a root graph, `True` where names of dims are documentation.
@@ -72,6 +78,24 @@ def set_dims(graph: Graph, sizes: Mapping[str, Dim | Sequence[Dim]]) -> None:
         for port in (*part.parameters, *ports):
             if port.type is not None:
                 port.type = _with_dims(port.type, values)
+
+
+def sizes_by_symbol(graph: Graph, sizes: Mapping[str, int]) -> dict[Sym, int]:
+    """Sizes of symbolic dims of the inputs, by the symbols of their names.
+
+    A dim is named by itself, or by an input and an axis. UsageError: no input has it.
+
+    >>> from amanda.graph import Graph
+    >>> graph = Graph("amanda/std/1")
+    >>> _ = graph.parameter("float32[n, ?]", "x")
+    >>> list(sizes_by_symbol(graph, {"n": 2, "x:1": 3}).values())
+    [2, 3]
+    """
+    known = {s.name: s for dim in input_dims(graph) for s in dim.free if s.name}
+    return {
+        known[name] if name in known else _symbol(graph, name): size
+        for name, size in sizes.items()
+    }
 
 
 def _with_dims(type: Type, values: Mapping[Sym, Dim]) -> Type:

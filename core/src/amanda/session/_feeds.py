@@ -22,6 +22,13 @@ class FeedCopy:
         self.given = value
         self.kept = copy_value(value)
 
+    @classmethod
+    def shared(cls, value: Any) -> FeedCopy:
+        """The caller's own array or cell, which the graph reads and writes."""
+        made = cls(None)
+        made.given = made.kept = value
+        return made
+
     def is_same(self, value: Any) -> bool:
         if value is self.given and _is_fixed(value):
             return True

@@ -304,8 +304,10 @@ class Session:
         changed = self._always
         for key, value in feeds.items():
             held = self._fed.get(key)
-            if held is None or not held.is_same(value):
-                self._fed[key] = FeedCopy(value)
+            is_shared = isinstance(ports[key].type, RefType)
+            if is_shared or held is None or not held.is_same(value):
+                copy = FeedCopy.shared if is_shared else FeedCopy
+                self._fed[key] = copy(value)
                 self._changes += 1
                 changed |= self._bits[ports[key]]
         stale = [p for p in self._values if self._masks[p.op] & changed]

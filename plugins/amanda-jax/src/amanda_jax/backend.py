@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from amanda.backend import DynamicSize, Implementation
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op, OutputPort
-from amanda.types import MapType, TensorType, Type
+from amanda.types import ElementType, MapType, TensorType, Type
 
 if TYPE_CHECKING:
     from amanda.dictionary import OpDef
@@ -19,6 +19,8 @@ __all__ = ["JaxBackend"]
 
 _UNSUPPORTED_KINDS: Final = ("string", "bytes", "quantized")
 """Kinds of element types that XLA does not have."""
+_UNSUPPORTED_DTYPES: Final = ("int1", "uint1", "complex32", "bcomplex32")
+"""Others that it does not have."""
 
 
 class JaxBackend:
@@ -77,13 +79,8 @@ class JaxBackend:
                 f"backend {self.name!r} has no option {unknown[0]!r}",
                 expected=f"one of {', '.join(known)}",
             )
-        unsupported = _unsupported_type(graph.parameters)
-        if unsupported is not None:  # `takes` checks only inputs that an op reads
-            raise BackendError(
-                f"backend {self.name!r} does not support an input: {unsupported}",
-                expected="tensors of numbers, or containers of them",
-                hint="choose another backend",
-            )
+        self._expect_supported("input", graph.parameters)
+        self._expect_supported("result", (v for g in graph.graphs() for v in g.results))
         settings = Settings(**options).validate()
         if settings.is_distributed:
             from amanda_jax.mesh.distributed import join
@@ -98,17 +95,33 @@ class JaxBackend:
 
         return Executable(graph, find_device(device), settings)
 
+    def _expect_supported(self, what: str, ports: Iterable[OutputPort | None]) -> None:
+        """Raise BackendError for values of other types: `takes` checks those of ops,
+        not inputs that no op reads, nor constants that are results."""
+        unsupported = _unsupported_type(ports)
+        if unsupported is not None:
+            raise BackendError(
+                f"backend {self.name!r} does not support {what}s of the graph: "
+                f"{unsupported}",
+                expected="tensors of numbers, or containers of them",
+                hint="choose another backend",
+            )
+
 
 def _unsupported_type(ports: Iterable[OutputPort | None]) -> str | None:
     """The first type that XLA does not support, if one is known."""
     for port in ports:
         own = port.type if port is not None else None
         for part in _nested_types(own):
-            if isinstance(part, TensorType) and part.dtype.kind in _UNSUPPORTED_KINDS:
+            if isinstance(part, TensorType) and _is_unsupported(part.dtype):
                 return f"XLA has no element type {part.dtype}"
             if isinstance(part, MapType):
                 return f"XLA does not support maps such as {own}"
     return None
+
+
+def _is_unsupported(dtype: ElementType) -> bool:
+    return dtype.kind in _UNSUPPORTED_KINDS or dtype.name in _UNSUPPORTED_DTYPES
 
 
 def _nested_types(own: Type | None) -> Iterator[Type]:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from scipy.signal import get_window
 
+import amanda
+from amanda.errors import BackendError
 from amanda.types import DType
 from amanda_jax.kernels import JAX, array_ops
 from amanda_std.backends import current_kernels, use_kernels
@@ -91,3 +93,39 @@ class TestShares:
             logs = array_ops.log_softmax(jnp.asarray(x), axes=axes)
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-300)
         np.testing.assert_allclose(np.exp(logs), wanted, rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("dtype", ["int2", "uint2"])
+@pytest.mark.parametrize("op", ["concat", "sort", "argsort"])
+def test_integers_of_two_bits(op, dtype):
+    """XLA ended the process; without JAX, numpy has the same numbers."""
+    graph = amanda.Graph("amanda/std/1")
+    x = graph.parameter(f"{dtype}[n]", "x")
+    inputs = [x, x] if op == "concat" else [x]
+    graph.result(graph.add(op, inputs, {"axis": 0}).output, "y")
+    values = np.array([1, 0, 1, -2 if dtype == "int2" else 3], "int8")
+    found = amanda.run(graph, [values.astype(DType(dtype).numpy)], backend="jax")["y"]
+    expected = {
+        "concat": np.concatenate([values, values]),
+        "sort": np.sort(values),
+        "argsort": np.argsort(values, kind="stable"),
+    }
+    assert np.asarray(found).astype("int64").tolist() == expected[op].tolist()
+    if op != "argsort":
+        assert DType.of(found) is DType(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int1", "uint1", "complex32", "bcomplex32"])
+def test_element_types_that_xla_does_not_have_are_refused(dtype):
+    graph = amanda.Graph("amanda/std/1")
+    graph.result(graph.add("identity", [graph.parameter(f"{dtype}[2]")]).output)
+    (refusal,) = amanda.plan(graph, "jax", prefer_backend=True).refusals
+    assert refusal.why == f"XLA has no element type {dtype}"
+
+
+def test_constants_of_strings_are_refused_as_results():
+    graph = amanda.Graph("amanda/std/1")
+    graph.result(graph.add("tanh", [graph.parameter("float32[2]")]).output)
+    graph.result(graph.constant(amanda.Tensor.of(["a"], "string")).output)
+    with pytest.raises(BackendError, match=r"not support results .*string"):
+        amanda.compile(graph, "jax")

@@ -356,3 +356,22 @@ def test_backends_preserve_or_decline_variables():
     assert "jax" not in declining
     assert "onnxruntime" not in declining
     assert all("variable" in text for text in declining.values())
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_functions_of_callbacks_cannot_write_to_their_arguments(backend):
+    if backend == "jax":
+        pytest.importorskip("amanda_jax")
+
+    def double(x):
+        x *= 2
+        return x
+
+    def traced(x):
+        return ops.host_callback(x, function="double", types=("float32[2]",))[0]
+
+    fed = ONES.copy()
+    run = amanda.compile(trace(traced, [X]), backend, callbacks={"double": double})
+    with pytest.raises(BackendError, match="read-only"):
+        run([fed])
+    assert fed.tolist() == [1, 1]

@@ -15,6 +15,7 @@ from amanda.cli.inputs.array_files import read_arrays
 from amanda.cli.inputs.images import IMAGE_SUFFIXES, ImageOptions, read_images
 from amanda.errors import AmandaError, UsageError
 from amanda.host import default_host
+from amanda.types import DType, TensorType, Type
 
 if TYPE_CHECKING:
     from amanda.graph import Parameter
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["parse_pairs", "read_feed_files", "read_output_files"]
 
 Key = str | int
+_WITHOUT_BYTES: Final = ("string", "bytes", "handle", "unknown")
 _NUMBER: Final = re.compile(r"(\d+)$")
 
 
@@ -51,15 +53,40 @@ def read_feed_files(
         port = ports[_key_of(name, ports)]
         found[_key_of(name, ports)] = _read_one(file, port, options)
     _expect_known(found, ports)
-    return found
+    return {
+        key: _with_element_type(value, ports[_key_of(str(key), ports)].type)
+        for key, value in found.items()
+    }
 
 
-def read_output_files(path: str, keys: Sequence[Key]) -> dict[Key, Any]:
-    """Stored outputs by key; an array without a name is the only output."""
+def _with_element_type(value: Any, wanted: Type | None) -> Any:
+    """An array of bytes as elements of the type that is wanted there.
+
+    Files of numpy have no other form for element types that numpy does not have."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or dtype.kind != "V" or not isinstance(wanted, TensorType):
+        return value
+    if not isinstance(wanted.dtype, DType) or wanted.dtype.kind in _WITHOUT_BYTES:
+        return value
+    numpy_type = wanted.dtype.numpy
+    return value.view(numpy_type) if numpy_type.itemsize == dtype.itemsize else value
+
+
+def read_output_files(path: str, types: Mapping[Key, Type | None]) -> dict[Key, Any]:
+    """Stored outputs by key; an array without a name is the only output.
+
+    `types` are those of the results, by which arrays of bytes are read."""
+    keys = list(types)
     if _holds_several(path):
-        return _read_several(path, keys, "output_")
-    found = _read_array(path)[1]
-    return found if isinstance(found, dict) else {0: found}
+        found = _read_several(path, keys, "output_")
+    else:
+        value = _read_array(path)[1]
+        found = value if isinstance(value, dict) else {0: value}
+    only = keys[0] if len(keys) == len(found) == 1 else None
+    return {
+        key: _with_element_type(value, types.get(key if only is None else only))
+        for key, value in found.items()
+    }
 
 
 def _key_of(name: str, ports: Mapping[Key, Parameter]) -> Key:

@@ -83,9 +83,10 @@ def read_feeds(
 ) -> dict[str | int, Any]:
     """A value for each input, by name or index; variables start with their own."""
     from amanda.feeds import generate_feeds
-    from amanda.graph import state_ports
+    from amanda.graph import sizes_by_symbol, state_ports
 
     sizes = {name: _parse_size(text) for name, text in parse_pairs(dims, "--dim")}
+    sizes_by_symbol(graph, sizes)  # an error for a dim that no input has
     variables = {port.input for port in state_ports(graph)}
     inputs = [port for port in graph.parameters if port.index not in variables]
     keys = {_key(port): port for port in inputs}

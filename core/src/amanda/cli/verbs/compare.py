@@ -132,7 +132,7 @@ def command(
     else:
         reference, wanted = (
             f"the outputs in {expected}",
-            read_output_files(expected, [*slots[0]]),
+            read_output_files(expected, slots[0]),
         )
         types = {key: _type_of(value) for key, value in wanted.items()}
         pairs = list(zip(sides, results, slots, strict=True))

@@ -39,6 +39,7 @@ _FOR_JAX_ARRAYS: Final[KernelTable] = {
     "avg_pool": pooling.avg_pool,
     "pad": array_ops.pad,
     "astype": array_ops.astype,
+    **{name: array_ops.through_int8(name) for name in ("argsort", "concat", "sort")},
     "divide": array_ops.divide,
     "sign": array_ops.sign,
     "softmax": array_ops.softmax,

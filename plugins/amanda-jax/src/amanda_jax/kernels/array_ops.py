@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from amanda_std.ops import OPS
 
 _BITS: Final = {"bfloat16": "uint16", "float32": "uint32", "float64": "uint64"}
 """Integers of the size of floats whose denormal numbers the CPU flushes to zero."""
+_TWO_BITS: Final = ("int2", "uint2")
 LARGE: Final = 1 << 12
 """Elements from which a constant-filled array is created on the device."""
 
@@ -31,6 +33,21 @@ def pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str) ->
     )
     grow = [(max(low, 0), max(high, 0)) for low, high in rows]
     return jnp.pad(x[crop], grow, mode=mode)
+
+
+def through_int8(name: str) -> Callable[..., Any]:
+    """An op that computes integers of 2 bits as int8.
+
+    XLA's compiler for the CPU ends the process, or fails, where it sees them there."""
+
+    def kernel(*xs: Any, **attrs: Any) -> Any:
+        function, dtype = OPS[name].function, xs[0].dtype
+        if dtype.name not in _TWO_BITS:
+            return function(*xs, **attrs)
+        y = function(*[x.astype("int8") for x in xs], **attrs)
+        return y.astype(dtype) if y.dtype == "int8" else y
+
+    return kernel
 
 
 def divide(a: Any, b: Any) -> Any:

@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from amanda.errors import AmandaError, InvalidTypeError, Undecided, UsageError
+from amanda.errors import (
+    AmandaError,
+    GraphError,
+    InvalidTypeError,
+    Undecided,
+    UsageError,
+)
 from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda.types import TensorType, Type
 from amanda_std.engine.operation import Operation
@@ -104,7 +110,14 @@ def _propagate(
     With hooks, the ops have the forward op as their provenance."""
     needed = dependents(graph, targets)
     found = dict(seeds)
-    for op in reversed(_upstream_ops(graph, seeds)):
+    upstream = _upstream_ops(graph, seeds)
+    if any(op.feedback for op in upstream):
+        raise GraphError(
+            "a value that depends on feedback edges has no gradient",
+            problems=[op.label for op in upstream if op.feedback],
+            hint="write the loop with ops that have bodies: loop, while, scan",
+        )
+    for op in reversed(upstream):
         if not any(port in needed for port in op.outputs):
             continue
         if hooks:

@@ -69,12 +69,20 @@ def shape_arguments(op: Op) -> dict[str, OutputPort | tuple[int, ...] | int | No
     return {param.name: arg for param, arg in rows if param.role == SHAPE_ARG}
 
 
+_FEEDBACK: Final = (
+    "its outputs are for the next iteration of a dataflow loop (feedback edges); ops of "
+    "the hub repeat bodies: loop, while, scan"
+)
+
+
 def why_invalid(op: Op) -> str | None:
     """Why an op of the hub is invalid, or None."""
     if isinstance(op, Graph):
         return None
     if op.namespace != NAMESPACE:
         return f"it is of {op.namespace}, not {NAMESPACE}"
+    if op.feedback:
+        return _FEEDBACK
     try:
         op_arguments(op, lambda port: port)
     except (InvalidTypeError, NamespaceError) as error:

@@ -30,9 +30,7 @@ def probe(x: Array, *, label: str) -> Array:
     """Show x to the observers of the executable; returns x"""
     observe = current_run().observe
     if observe is not None:
-        seen = np.asarray(x).view()
-        seen.flags.writeable = False
-        observe(label, seen)
+        observe(label, _read_only(np.asarray(x)))
     return x
 
 
@@ -68,7 +66,7 @@ def host_callback(
     """Call a Python function; the graph stores its name and the `types` of its results
 
     The function is supplied at compile time, or found in the process by name."""
-    outputs = current_run().callback(function)(*xs)
+    outputs = current_run().callback(function)(*map(_read_only, xs))
     results = (
         outputs
         if isinstance(outputs, tuple | list)
@@ -87,6 +85,15 @@ def host_callback(
         _expect_type(function, each, type_)
         for each, type_ in zip(results, requested, strict=True)
     )
+
+
+def _read_only(value: Any) -> Any:
+    """A view of an array that a function of the user can only read."""
+    if not isinstance(value, np.ndarray):
+        return value
+    seen = value.view()
+    seen.flags.writeable = False
+    return seen
 
 
 def _callback_types(types: Any) -> list[Any]:
