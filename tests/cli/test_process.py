@@ -181,3 +181,26 @@ def test_bash_reads_the_script(tmp_path: Path) -> None:
     except FileNotFoundError:
         pytest.skip("there is no bash here")
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="redirections of a POSIX shell")
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ("plugins >&-", 0, ""),
+        ("plugins 2>&- >/dev/null", 0, ""),
+        ("plugins --json >/dev/full", 1, "amanda plugins: no space left on device"),
+        ("info none.onnx --json >/dev/full", 1, "amanda info: there is no file"),
+        ("info none.onnx --json 2>/dev/full", 1, ""),
+    ],
+)
+def test_streams_that_are_closed_or_full(
+    arguments: str, code: int, message: str
+) -> None:
+    if "/dev/full" in arguments and not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    line = f"{sys.executable} -m amanda {arguments}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    assert done.returncode == code
+    assert done.stderr.startswith(message)
+    assert "Traceback" not in done.stderr

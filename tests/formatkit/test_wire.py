@@ -7,7 +7,8 @@ from google.protobuf.internal import decoder, encoder, wire_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amanda.errors import FormatError
+from amanda.errors import AmandaError, FormatError, LimitError
+from amanda.files.text.syntax import plain_data
 from amanda.formatkit import wire
 from amanda.formatkit.wire import BYTES, FIXED32, FIXED64, VARINT
 
@@ -134,3 +135,22 @@ def test_messages(data: bytes, text: str) -> None:
     with pytest.raises(FormatError) as caught:
         list(wire.iter_fields(data, base=7))
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FormatError("short", where="byte 3"),
+        FormatError("short", where="elsewhere"),
+        LimitError("long"),
+        IndexError(),
+    ],
+)
+def test_no_error_is_its_own_cause(error: Exception) -> None:
+    """Who walks along the causes of an error comes to an end."""
+    for locate in (wire.locate_error, plain_data.locate_error):
+        if locate is wire.locate_error or isinstance(error, AmandaError):
+            assert locate(error, "here") is not error  # type: ignore[operator]
+    found = wire.locate_error(error, "here")
+    own = getattr(error, "where", None)
+    assert found.where in (own, "here", f"here, {own}")

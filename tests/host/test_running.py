@@ -559,3 +559,13 @@ def test_feeds_of_another_byte_order_are_converted(host: Host, graph: Graph) -> 
         assert found["x again"].dtype == np.dtype("float32")
         assert found["x again"].dtype.isnative
         assert found["out"].tolist() == [[-2.0, -2.0]] * 3
+
+
+def test_feeds_of_subclasses_are_plain_arrays(host: Host, graph: Graph) -> None:
+    run = amanda.compile(graph, "table", host=host)
+    for value in (ONE, ONE.view(np.matrix), np.ma.masked_array(ONE)):
+        found = run([value, value])["x again"]
+        assert type(found) is np.ndarray
+        assert found.tolist() == ONE.tolist()
+    hidden = np.ma.masked_array(ONE, mask=[[True, False]] * 3)
+    assert "masked elements" in told(UsageError, lambda: run([hidden, ONE]))

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 
 import amanda
-from amanda.errors import AmandaError, FormatError, InternalError
+from amanda.errors import AmandaError, FormatError, InternalError, LimitError
 from amanda_onnx.format import Format
 
 CODEC = Format()
@@ -307,3 +307,27 @@ def test_damage_is_refused_or_read(models):
         assert time.process_time() - begin < SECONDS
         assert peak < (1 << 22) + TIMES * len(raw)
     assert 0 < read < ROUNDS
+
+
+HEADER = '<ir_version: 8, opset_import: ["" : 18]>\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("g (" + "seq(" * 5000 + "float[1]" + ")" * 5000 + " x) => (float[1] y)"
+         " { y = Relu(x) }", LimitError),
+        ("g (float[1] x, bool c) => (float[1] y) { y = If (c) <then_branch = b () => "
+         "(float z) { " * 300 + "z = Relu(x) " + "}>" * 300 + " }", LimitError),
+        ("g (float[99999999999999999999] x) => (float[1] y) { y = Relu(x) }",
+         FormatError),
+    ],
+    ids=["types", "graphs", "number"],
+)  # fmt: skip
+def test_text_that_the_parser_of_onnx_cannot_stand(text, kind, tmp_path):
+    """It is recursive, and raises IndexError for numbers that are out of range."""
+    pytest.importorskip("onnx")
+    path = tmp_path / "model.onnxtxt"
+    path.write_text(HEADER + text)
+    with pytest.raises(kind):
+        amanda.load(path)

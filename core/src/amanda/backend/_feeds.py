@@ -13,9 +13,11 @@ from typing import Any
 
 from amanda.backend._protocols import FeedSlot, Key
 from amanda.errors import AmandaError, InvalidTypeError, UsageError
+from amanda.tensors.loaded import loaded_class
 from amanda.types import (
     DType,
     MapType,
+    RefType,
     SequenceType,
     Shape,
     Sym,
@@ -28,7 +30,7 @@ from amanda.types import (
 __all__ = ["Feeds", "SharedDimError", "feed_error", "feed_faults", "feeds_by_key"]
 
 _LISTS = (list, tuple)
-_FORM = attrgetter("dtype", "shape")
+_FORM = attrgetter("__class__", "dtype", "shape")
 _HOLDERS: tuple[tuple[type[Type], type, str], ...] = (
     (SequenceType, list, "a list"),
     (TupleType, tuple, "a tuple"),
@@ -67,8 +69,8 @@ class Feeds:
             if self._count > 1
             else lambda feeds: tuple(feeds[key] for key in self._keys)
         )
-        self._forms: list[tuple[Any, Any]] | None = None
-        """Dtypes and shapes of the last valid feeds; None if unknown."""
+        self._forms: list[tuple[Any, Any, Any]] | None = None
+        """Classes, dtypes and shapes of the last valid feeds; None if unknown."""
 
     def bind(self, feeds: Mapping[Any, Any] | Sequence[Any]) -> dict[Key, Any]:
         """The feed of each input, by key; an error lists all that do not match."""
@@ -117,7 +119,10 @@ class Feeds:
         conflicts = shared_dim_faults(self.slots, given)
         if problems or conflicts:
             raise feed_error(self.slots, problems, conflicts)
-        values = [_in_native_order(value) for value in values]
+        values = [
+            value if isinstance(slot.type, RefType) else _plain_array(value)
+            for slot, value in zip(self.slots, values, strict=False)
+        ]
         forms = [_describe_array(value) for value in values]
         self._forms = None if None in forms else forms  # type: ignore[assignment]
         return dict(zip(self._keys, values, strict=True))
@@ -173,14 +178,14 @@ def feed_faults(
     return faults, shared_dim_faults(slots, given)
 
 
-def _describe_array(value: Any) -> tuple[Any, Any] | None:
-    """Dtype and shape of an array; None for other values."""
+def _describe_array(value: Any) -> tuple[Any, Any, Any] | None:
+    """Class, dtype and shape of an array; None for other values."""
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     if dtype is None or not isinstance(shape, tuple):
         return None  # values that dtype and shape do not describe completely
     if dtype == object:  # noqa: E721  a dtype of numpy, which need not be imported
         return None  # the objects inside may differ
-    return dtype, shape
+    return value.__class__, dtype, shape
 
 
 def _unknown_feeds(given: Iterable[Any], keys: Sequence[Key]) -> Iterator[str]:
@@ -270,12 +275,23 @@ def _wrong_type(wanted: Any, value: Any) -> str:
     return f"{got}, not {wanted.dtype}" if got is not wanted.dtype else ""
 
 
-def _in_native_order(value: Any) -> Any:
-    """An array in the byte order of this machine, as backends expect it."""
-    dtype = getattr(value, "dtype", None)
-    if getattr(dtype, "isnative", True):
+def _plain_array(value: Any) -> Any:
+    """An array of numpy as backends expect it: of no subclass, whose methods do other
+    things, such as `matrix`, and in the byte order of this machine."""
+    array_class = loaded_class("numpy", "ndarray")
+    if array_class is None or not isinstance(value, array_class):
         return value
-    return value.astype(dtype.newbyteorder("="))  # type: ignore[union-attr]
+    plain: Any = value
+    if value.__class__ is not array_class:
+        if getattr(value, "mask", False) is not False and value.mask.any():
+            raise UsageError(
+                "a masked array with masked elements cannot be fed",
+                hint="array.filled(value) gives these elements a value",
+            )
+        plain = value.view(array_class)
+    if plain.dtype.isnative:
+        return plain
+    return plain.astype(plain.dtype.newbyteorder("="))
 
 
 def _wrong_shape(type_: TensorType, shape: Sequence[int]) -> str:

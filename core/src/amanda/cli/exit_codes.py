@@ -28,6 +28,7 @@ BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 def run_and_report(arguments: list[str]) -> int:
     """Run a command line, and print its answer or its error."""
+    _open_missing_streams()
     if instruction := os.environ.get(COMPLETE):
         return _complete_in_shell(instruction)
     call = Invocation()
@@ -40,7 +41,17 @@ def run_and_report(arguments: list[str]) -> int:
         _silence_stdout()
         return BROKEN_PIPE
     except BaseException as error:  # noqa: BLE001  the last place to report it
-        return _report_error(error, arguments, call)
+        with suppress(OSError):  # no place to report it to
+            return _report_error(error, arguments, call)
+        _silence_stdout()
+        return _as_amanda_error(error, call.plugin).exit_code
+
+
+def _open_missing_streams() -> None:
+    """Discard what is written to streams that the caller closed, as daemons do."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _complete_in_shell(instruction: str) -> int:

@@ -43,7 +43,8 @@ def generate_feeds(
     `dims` are the sizes of symbolic dims, 1 by default, named as for
     `amanda.graph.set_dims`; `inputs` limits the result to these. Values are in the
     ranges of `find_input_ranges`: indices are within the axis that they index, masks
-    have ones first, position ids increase. Floats have a standard normal distribution where no op limits them.
+    have ones first, position ids increase. Floats have a standard normal distribution
+    where no op limits them.
 
     >>> graph = Graph("amanda/std/1")
     >>> x = graph.parameter("float32[batch, 2]", "x")

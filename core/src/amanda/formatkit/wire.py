@@ -182,21 +182,19 @@ def iter_fields(
 
 
 def locate_error(error: Exception, place: str) -> FormatError:
-    """The error as a FormatError with a position, unless it has the byte already.
+    """A FormatError like the error, with a position, unless it has the byte already.
 
     Also converts errors of inline decoding: IndexError for a reference out of range,
     UnicodeDecodeError for invalid strings.
     """
     if isinstance(error, AmandaError):
-        if isinstance(error, FormatError):
-            if error.where is not None and error.where.startswith("byte "):
-                return error
-            made = type(error)(error.message, problems=error.problems)
-        else:
-            made = FormatError(error.message, problems=error.problems)
+        kind = type(error) if isinstance(error, FormatError) else FormatError
+        made = kind(error.message, problems=error.problems)
         made.who, made.hint = error.who, error.hint
         made.expected, made.got = error.expected, error.got
         made.where = place if error.where is None else f"{place}, {error.where}"
+        if kind is type(error) and (error.where or "").startswith("byte "):
+            made.where = error.where
         return made
     if isinstance(error, UnicodeDecodeError):
         return FormatError("a text is not UTF-8", where=place)

@@ -7,17 +7,24 @@ the text describes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from amanda.errors import AmandaError, FormatError, PluginMissingError
+from amanda.errors import AmandaError, FormatError, LimitError, PluginMissingError
 from amanda.graph import Graph
 from amanda_onnx.format.model_metadata import NOTES_KEY, notes_of
 
 __all__ = ["SUFFIXES", "parse_text_model", "write_text_model"]
 
 SUFFIXES: Final = (".onnxtxt", ".onnxtext")
+_OF_NUMBERS: Final = (IndexError, ValueError, RuntimeError)
+"""What the onnx package raises for numbers that are out of range."""
+_MAX_DEPTH: Final = 200
+"""The most open brackets: the parser of the onnx package is recursive, and would end
+the process."""
+_TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|#[^\n]*|=>|[][(){}<>]')
 _FIELD: Final = "data"  # the record of a tensor's field; all are equivalent
 
 
@@ -25,11 +32,26 @@ def parse_text_model(path: Path) -> bytes:
     """The bytes of the model that a text file describes."""
     parser, _ = _onnx_text_modules()
     text = path.read_bytes().decode("utf-8", "replace")
+    _expect_shallow(text)
     try:
         model = parser.parse_model(text)
-    except parser.ParseError as error:
+    except (parser.ParseError, *_OF_NUMBERS) as error:
         raise FormatError(f"this is not ONNX text: {error}") from error
     return bytes(model.SerializeToString())
+
+
+def _expect_shallow(text: str) -> None:
+    """Raise LimitError for brackets that are nested too deeply."""
+    depth = 0
+    for found in _TOKEN.finditer(text):
+        mark = found[0]
+        depth += (mark in "([{<") - (mark in ")]}>")
+        if depth > _MAX_DEPTH:
+            raise LimitError(
+                "this ONNX text is nested too deeply",
+                where=f"line {text.count(chr(10), 0, found.start()) + 1}",
+                expected=f"at most {_MAX_DEPTH} open brackets",
+            )
 
 
 def write_text_model(raw: bytes, path: Path) -> None:
@@ -48,7 +70,7 @@ def write_text_model(raw: bytes, path: Path) -> None:
         for graph in graphs:
             _drop_field_records(graph)
         lost = graphs[0].difference(graphs[1])
-    except (parser.ParseError, AmandaError) as error:
+    except (parser.ParseError, *_OF_NUMBERS, AmandaError) as error:
         lost = str(error)
     if lost:
         raise FormatError(

@@ -42,7 +42,8 @@ def _collect(themes: tuple[ModuleType, ...]) -> dict[str, Operation]:
     for theme in themes:
         for value in vars(theme).values():
             if isinstance(value, Operation):
-                assert ops.setdefault(value.name, value) is value, value.name
+                if ops.setdefault(value.name, value) is not value:
+                    raise RuntimeError(f"two ops are named {value.name!r}")
     return ops
 
 

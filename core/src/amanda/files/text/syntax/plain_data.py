@@ -110,10 +110,8 @@ def locate_error(error: AmandaError, where: str) -> FormatError:
     """An error from elsewhere as a FormatError with its position in the document."""
     if error.where is not None:
         where = f"{where} ({error.where})"
-    if isinstance(error, FormatError):
-        error.where = where
-        return error
-    return FormatError(
+    kind = type(error) if isinstance(error, FormatError) else FormatError
+    return kind(
         error.message,
         who=error.who,
         where=where,
