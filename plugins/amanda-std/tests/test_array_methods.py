@@ -48,6 +48,8 @@ METHODS = {
     "extremes": lambda x: x.max(axis=0) - x.min(axis=0),
     "prod": lambda x: x.prod(axis=-1),
     "argmax": lambda x: x.argmax(axis=1) + x.argmin(axis=1),
+    "argmax of all": lambda x: x.argmax() + abs(x).argmin(),
+    "argmax of all, kept": lambda x: x.argmax(keepdims=True) - x.argmin(keepdims=True),
     "truth": lambda x: (x > 0).any(axis=0) & (x > -20).all(axis=0),
     "clip": lambda x: x.clip(-2.0, 3.0),
 }
@@ -337,3 +339,13 @@ def test_a_value_is_found_after_its_op_was_replaced(run):
     np.testing.assert_allclose(hidden, x * s)
     np.testing.assert_allclose(slope, 2 * x * s * (s + x * s * (1 - s)))
     np.testing.assert_allclose(more, x * s + 1)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_the_place_among_all_elements(name, run):
+    """Without an axis, as in numpy: of a number, and where the rank is not known."""
+    graph = trace(lambda x: getattr(x, name)(), [parse_type("float64[...]")])
+    assert str(graph.results[0].type) == "int64[]"
+    for array in (X, np.array(2.5), np.array([1.0, 3.0, -2.0, 3.0, -2.0])):
+        (got,) = run(graph, array)
+        np.testing.assert_array_equal(got, getattr(array, name)())

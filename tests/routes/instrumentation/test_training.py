@@ -116,6 +116,7 @@ def test_a_checkpoint_of_another_optimizer(tmp_path: Path) -> None:
         ({"data": [{"x": X}]}, "parameters that no batch feeds"),
         ({"loss": "z"}, "no result 'z'"),
         ({"data": iter(BATCHES), "epochs": 2}, "iterated only once"),
+        ({"epochs": -1}, "number of epochs is negative"),
     ],
 )
 def test_wrong_arguments(changes: dict[str, Any], message: str) -> None:
@@ -135,3 +136,66 @@ def test_the_plot_has_a_point_for_each_step() -> None:
     )
     line = trained.plot().partition('points="')[2].partition('"')[0]
     assert len(line.split()) == 3
+
+
+def test_no_epochs_leave_the_model_as_it_is(tmp_path: Path) -> None:
+    """As of Keras; there is nothing to write to a checkpoint either."""
+    file = tmp_path / "run.safetensors"
+    for backend in ("numpy", "jax"):
+        trained = amanda.train(
+            make_regression(), squared_error, BATCHES, epochs=0, backend=backend,
+            checkpoint=file,
+        )  # fmt: skip
+        assert trained.losses == []
+        np.testing.assert_array_equal(trained.weights["w"], WEIGHTS)
+        assert trained.graph.difference(make_regression()) is None
+    assert not file.exists()
+
+
+def test_no_epochs_with_a_checkpoint_have_its_weights(tmp_path: Path) -> None:
+    common: dict[str, Any] = {
+        "backend": "numpy", "checkpoint": tmp_path / "run.safetensors",
+    }  # fmt: skip
+    first = amanda.train(make_regression(), squared_error, BATCHES, **common)
+    again = amanda.train(make_regression(), squared_error, BATCHES, epochs=0, **common)
+    assert again.losses == first.losses
+    np.testing.assert_array_equal(again.weights["w"], first.weights["w"])
+
+
+def test_batches_of_an_iterator_are_all_used() -> None:
+    """Also the first one, which the types of the inputs of the loss come from."""
+    common: dict[str, Any] = {"optimizer": "sgd", "backend": "numpy"}
+    batches = [{"x": k * X, "target": TARGET} for k in (1.0, 0.5)]
+    batches = [{k: v.astype("float32") for k, v in b.items()} for b in batches]
+    listed = amanda.train(make_regression(), squared_error, batches, **common)
+    once = amanda.train(make_regression(), squared_error, iter(batches), **common)
+    assert len(once.losses) == 2
+    assert once.losses == listed.losses
+
+
+def test_a_graph_without_types() -> None:
+    """Types are inferred before the loss is checked."""
+    graph = Graph("amanda/std/1")
+    x = graph.parameter("float32[n, 2]", "x")
+    w = graph.constant(WEIGHTS, "w").output
+    graph.result(graph.add("matmul", [x, w]).output, "y")
+    common: dict[str, Any] = {"optimizer": "sgd", "backend": "numpy"}
+    trained = amanda.train(graph, squared_error, BATCHES, **common)
+    typed = amanda.train(make_regression(), squared_error, BATCHES, **common)
+    np.testing.assert_array_equal(trained.weights["w"], typed.weights["w"])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_an_input_of_unknown_rank(backend: str) -> None:
+    """A mean over all axes is a number whatever the rank, and has a gradient."""
+    graph = Graph("amanda/std/1")
+    x = graph.parameter("float32[...]", "x")
+    w = graph.constant(np.float32([0.5, 2.0]), "w").output
+    graph.result(graph.add("multiply", [x, w]).output, "y")
+    trained = amanda.train(
+        graph, lambda results: (results["y"] ** 2).mean(), [{"x": X}],
+        optimizer="sgd", learning_rate=0.1, backend=backend,
+    )  # fmt: skip
+    w0 = np.array([0.5, 2.0])
+    want = w0 - 0.1 * 2 * w0 * (X**2).sum(axis=0) / X.size
+    np.testing.assert_allclose(trained.weights["w"], want, rtol=1e-5)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.errors import FormatError, UsageError
 from amanda.frontend.functions import HUB, find_capability
-from amanda.graph import Graph
+from amanda.graph import Graph, Op
 from amanda.host import host_in_use, use_host
 
 if TYPE_CHECKING:
@@ -34,15 +35,18 @@ class TrainingGraph(NamedTuple):
     """One step of training as a graph: it updates its variables, and returns the loss.
 
     - `graph`: inputs are those of the model, of the loss, and `learning_rate`
-    - `weights`: the key of the variable of each weight, by the name of the constant
+    - `weights`: the key of the variable of each weight, by its name: that of the
+      constant, with a number where several have it
     - `variables`: the shape of each variable, by key: weights, and what else is kept
     - `model`: the model that is trained
+    - `constants`: the constant of each weight in the model or a body of it, by name
     """
 
     graph: Graph
     weights: Mapping[str, str]
     variables: Mapping[str, tuple[int, ...]]
     model: Graph
+    constants: Mapping[str, Op]
 
 
 class TrainedModel:
@@ -53,9 +57,15 @@ class TrainedModel:
     """
 
     def __init__(
-        self, model: Graph, weights: Mapping[str, Any], losses: Sequence[float]
+        self,
+        model: Graph,
+        weights: Mapping[str, Any],
+        losses: Sequence[float],
+        constants: Mapping[str, Op] | None = None,
     ) -> None:
+        """`constants` are those of the weights, by name; None: the ops so named."""
         self._model = model
+        self._constants = constants
         self.weights = dict(weights)
         self.losses = list(losses)
 
@@ -64,9 +74,11 @@ class TrainedModel:
         """A copy of the model, in the namespace of the hub, with the weights."""
         from amanda.tensors import Tensor
 
-        copy = self._model.clone()
+        copies: dict[Any, Any] = {}
+        copy = self._model.clone(memo=copies)
         for name, value in self.weights.items():
-            copy.ops[name].attrs["value"] = Tensor.of(value)
+            constants = self._model.ops if self._constants is None else self._constants
+            copies[constants[name]].attrs["value"] = Tensor.of(value)
         return copy
 
     def plot(self) -> str:
@@ -102,20 +114,24 @@ def train(
     `loss` is the name of a result, or a function of the results by name and of inputs
     of its own, whose names are those of its other parameters; it returns one number.
     `data` are batches: dicts of feeds for the inputs of the model and the loss; they
-    are iterated once per epoch, or a function of the epoch returns them.
+    are iterated once per epoch, or a function of the epoch returns them. Without
+    epochs, the model is returned as it is.
 
     `optimizer` names a step of the namespace: sgd, momentum, adam, adamax, adagrad,
     rmsprop, adadelta, lion or ftrl; `settings` are its hyperparameters, and
     `learning_rate` may be a function of the step, from 0. `weights` are names of
-    constants or shell patterns; the default is every constant of floats with more than
-    one element that the loss depends on.
+    constants, those in bodies included, or shell patterns; the default is every
+    constant of floats with more than one element that the loss depends on.
 
     With a `checkpoint`, a file that is replaced atomically every `checkpoint_every`
     steps and at the end; training goes on where it stands. `show` prints progress.
     """
+    if epochs < 0:
+        raise UsageError("the number of epochs is negative", got=epochs)
     host = host or host_in_use()
     with use_host(host):
-        step = _training_graph(graph, loss, data, optimizer, weights, settings, host)
+        first, data = _first_batch(data)
+        step = _training_graph(graph, loss, first, optimizer, weights, settings, host)
         from amanda.api.compilation import compile
 
         compiled = compile(step.graph, backend, host=host)
@@ -133,16 +149,16 @@ def train(
                 _write_checkpoint(Path(checkpoint), compiled, losses)
         if show and losses:
             sys.stderr.write("\n")
-        if checkpoint is not None:
+        if checkpoint is not None and losses:
             _write_checkpoint(Path(checkpoint), compiled, losses)
-        trained = {name: compiled.state[key] for name, key in step.weights.items()}
-        return TrainedModel(step.model, trained, losses)
+        trained = _read_weights(compiled, step)
+        return TrainedModel(step.model, trained, losses, step.constants)
 
 
 def _training_graph(
     graph: Graph,
     loss: str | Callable[..., Any],
-    data: Batches,
+    first: Feeds,
     optimizer: str,
     weights: Iterable[str] | None,
     settings: Mapping[str, Any],
@@ -153,13 +169,20 @@ def _training_graph(
 
     model = convert(graph, HUB, host=host)
     model = model.clone() if model is graph else model
-    first = next(_batches(data, 1), None)
-    if first is None:
-        raise UsageError("there is no batch to train on")
     given = _loss_inputs(loss, first)
     build = find_capability(HUB, "training_graph", "trains no graphs")
     made: TrainingGraph = build(model, loss, given, optimizer, weights, dict(settings))
     return made
+
+
+def _first_batch(data: Batches) -> tuple[Feeds, Batches]:
+    """The first batch, and the data, of which none is lost."""
+    found = data(0) if callable(data) else data
+    batches = iter(found)
+    first = next(batches, None)
+    if first is None:
+        raise UsageError("there is no batch to train on")
+    return first, chain([first], batches) if batches is data else data
 
 
 def _loss_inputs(loss: str | Callable[..., Any], batch: Feeds) -> dict[str, Any]:
@@ -190,6 +213,15 @@ def _batches(data: Batches, epochs: int) -> Iterator[Feeds]:
                 hint="pass a list, or a function of the epoch",
             )
         yield from found
+
+
+def _read_weights(compiled: Compiled, step: TrainingGraph) -> dict[str, Any]:
+    """The weights by name; those that no step has changed are the constants."""
+    found = {}
+    for name, key in step.weights.items():
+        constant = step.constants[name].attrs["value"]
+        found[name] = compiled.state.get(key, constant.numpy())
+    return found
 
 
 def _run_step(compiled: Compiled, batch: Feeds, rate: float) -> float:

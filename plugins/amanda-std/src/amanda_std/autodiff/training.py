@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import DType, RefType, Shape, TensorType
 from amanda_std.autodiff.gradients import grad
+from amanda_std.autodiff.weights import choose_weights, find_constants, lift_constant
 from amanda_std.engine.annotations import TENSOR
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.values import Value, port_type, tracing
@@ -44,11 +44,12 @@ def training_graph(
     step = _find_step(optimizer, settings)
     inline_calls(model)
     graph = model.clone()
-    constants = _name_constants(model, graph)
+    constants = find_constants(model, graph)
+    infer(graph)
     with tracing(graph):
         value = _add_loss(graph, loss, given)
-        chosen = _chosen_weights(graph, constants, weights, value)
-        held = {name: _as_variable(graph, constants[name], name) for name in chosen}
+        chosen = choose_weights(graph, constants, weights, value.port)
+        held = {name: _as_variable(graph, constants[name].op, name) for name in chosen}
         infer(graph)
         rate = Value(graph.parameter(TensorType("float32", ()), "learning_rate"))
         count = assign_add(variable(_zero_step(), key=_STEP_KEY), _one_step())
@@ -63,7 +64,9 @@ def training_graph(
     variables = dict(
         map(_variable_shape, (op for op in graph if effect_of(op) == "holds"))
     )
-    return TrainingGraph(graph, {name: name for name in chosen}, variables, model)
+    keys = {name: name for name in chosen}
+    originals = {name: constants[name].original for name in chosen}
+    return TrainingGraph(graph, keys, variables, model, originals)
 
 
 def _variable_shape(op: Op) -> tuple[str, tuple[int, ...]]:
@@ -104,19 +107,6 @@ def _find_step(optimizer: str, settings: Mapping[str, Any]) -> Operation:
             expected=", ".join(attributes),
         )
     return step
-
-
-def _name_constants(model: Graph, graph: Graph) -> dict[str, Op]:
-    """The constants of a copy by name; those without a name get one in both."""
-    found: dict[str, Op] = {}
-    for original, op in zip(model, graph, strict=True):
-        if op.is_constant:
-            if op.name is None:
-                name = graph.fresh_name("weight")
-                graph.rename(op, name)
-                model.rename(original, name)
-            found[str(op.name)] = op
-    return found
 
 
 def _add_loss(
@@ -164,39 +154,9 @@ def _first_dim(port: OutputPort) -> Any:
     return next(iter(type_.shape.dims), None)
 
 
-def _chosen_weights(
-    graph: Graph,
-    constants: Mapping[str, Op],
-    weights: Iterable[str] | None,
-    loss: Value,
-) -> list[str]:
-    """The names of the constants to train."""
-    floats = {
-        name: op
-        for name, op in constants.items()
-        if port_type(op.output).dtype.kind == "float"
-    }
-    if weights is None:
-        several = {n: op for n, op in floats.items() if _element_count(op) > 1}
-        used = set(graph.upstream(loss.port))
-        return [name for name, op in several.items() if op in used]
-    patterns = list(weights)
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in floats):
-            raise UsageError(
-                f"no constant of floats is named {pattern!r}",
-                expected=", ".join(list(floats)[:20]) or "a model with weights",
-            )
-    return [n for n in floats if any(fnmatchcase(n, p) for p in patterns)]
-
-
-def _element_count(op: Op) -> int:
-    count: int = op.attrs["value"].size
-    return count
-
-
 def _as_variable(graph: Graph, constant: Op, name: str) -> tuple[Value, Value]:
     """A variable that starts as a constant and replaces it, and its value."""
+    constant = lift_constant(graph, constant)
     users = list(constant.output.users)
     following = _op_after(graph, constant)
     with tracing(graph, following):

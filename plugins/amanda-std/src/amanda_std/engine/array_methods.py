@@ -248,10 +248,10 @@ class ArrayLike:
         return self._op("any")(self, axis, keepdims=keepdims)
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
-        return self._op("argmax")(self, axis, keepdims=keepdims)
+        return _find_extreme(self, "argmax", axis, keepdims)
 
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Any:
-        return self._op("argmin")(self, axis, keepdims=keepdims)
+        return _find_extreme(self, "argmin", axis, keepdims)
 
     def clip(self, low: Any = None, high: Any = None) -> Any:
         return self._op("clip")(self, low, high)
@@ -270,6 +270,14 @@ def _shape_of_args(numbers: tuple[Any, ...]) -> Any:
         is_axis = isinstance(given, ArrayLike) and given.ndim == 0
         return numbers if is_axis else given
     return numbers
+
+
+def _find_extreme(x: ArrayLike, name: str, axis: int | None, keepdims: bool) -> Any:
+    """Indices along an axis; without one, the place among all elements."""
+    if axis is not None:
+        return x._op(name)(x, axis, keepdims=keepdims)
+    found = x._op(name)(x.flatten(), 0)
+    return x._op("reshape")(found, (1,) * x.ndim) if keepdims else found
 
 
 def _divide(own: ArrayLike, a: Any, b: Any) -> Any:

@@ -31,7 +31,7 @@ from amanda_std.engine.samples import (
     reductions,
 )
 from amanda_std.engine.traits import Trait
-from amanda_std.engine.values import dims_of
+from amanda_std.engine.values import Operators, dims_of
 from amanda_std.inference import shapes
 from amanda_std.inference.shape_arguments import normalize_axes
 from amanda_std.ops._late import late
@@ -44,6 +44,7 @@ from amanda_std.ops.tensor.shape import (
     broadcast_like,
     expand_dims,
     reshape,
+    size,
     squeeze,
     transpose,
 )
@@ -104,9 +105,14 @@ def _broadcast_gradient(g: Any, x: Any, axes: Any, keepdims: bool) -> Any:
     return broadcast_like(_keep_reduced_axes(g, x, axes, keepdims), x)
 
 
+def _is_all_of_unknown_rank(x: Any, axes: Any) -> bool:
+    """Whether all axes are reduced, of a value whose rank is not known."""
+    return axes is None and isinstance(x, Operators) and not x.type.shape.has_rank
+
+
 def _keep_reduced_axes(y: Any, x: Any, axes: Any, keepdims: bool) -> Any:
-    """Restore the reduced axes of size 1."""
-    if keepdims:
+    """Restore the reduced axes of size 1; a number broadcasts without them."""
+    if keepdims or _is_all_of_unknown_rank(x, axes):
         return y
     return expand_dims(y, tuple(sorted(normalize_axes(axes, x.ndim))))
 
@@ -312,6 +318,8 @@ argmin.not_differentiable("its results are indices")
 
 def element_count(x: Any, axes: Any) -> Any:
     """Number of elements that a reduction combines; a value if a dim is one."""
+    if _is_all_of_unknown_rank(x, axes):
+        return size(x)
     number: Any = 1
     for axis in normalize_axes(axes, x.ndim):
         number = x.shape[axis] * number
@@ -390,6 +398,8 @@ def logsumexp(
     y = log(total) + most
     if keepdims:
         return y
+    if _is_all_of_unknown_rank(x, axes):
+        return reshape(y, ())
     return squeeze(y, tuple(sorted(normalize_axes(axes, len(dims_of(x))))))
 
 

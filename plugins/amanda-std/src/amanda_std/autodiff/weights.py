@@ -1,0 +1,129 @@
+"""The constants of a graph that training may change, also those in bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import chain, count
+from typing import NamedTuple
+
+from amanda.errors import UsageError
+from amanda.graph import Graph, Op, OutputPort
+from amanda_std.engine.values import port_type
+from amanda_std.hub.op_access import is_std, operation_of
+from amanda_std.ops.control.functions import custom_gradient
+
+__all__ = ["Constant", "choose_weights", "find_constants", "lift_constant"]
+
+BY = "training"
+_MAX_NAMES = 20
+
+
+class Constant(NamedTuple):
+    """A constant of a model, and its copy in the graph that is trained."""
+
+    original: Op
+    op: Op
+
+    def matches(self, name: str, pattern: str) -> bool:
+        """Whether a pattern is of its unique name, or of the name of the op."""
+        return any(fnmatchcase(each, pattern) for each in (name, str(self.op.name)))
+
+
+def find_constants(model: Graph, graph: Graph) -> dict[str, Constant]:
+    """The constants of floats of a model and of a copy of it, by unique names.
+
+    Those in bodies are behind those around them; a name that is taken gets a number.
+    A constant without a name gets one in both graphs. Functions are left out."""
+    functions = {part for f in graph.functions.values() for part in f.graphs()}
+    found: dict[str, Constant] = {}
+    for source, part in zip(model.graphs(), graph.graphs(), strict=True):
+        if part in functions:
+            continue
+        for original, op in zip(source, part, strict=True):
+            if not op.is_constant or port_type(op.output).dtype.kind != "float":
+                continue
+            name = _unique_name(op, part, found)
+            if op.name is None:
+                part.rename(op, name)
+                source.rename(original, name)
+            found[name] = Constant(original, op)
+    return found
+
+
+def _unique_name(op: Op, part: Graph, taken: Mapping[str, Constant]) -> str:
+    stem = op.name or "weight"
+    names = chain([stem], (f"{stem}_{i}" for i in count(1)))
+    return next(n for n in names if n not in taken and (n == op.name or n not in part))
+
+
+def choose_weights(
+    graph: Graph,
+    constants: Mapping[str, Constant],
+    weights: Iterable[str] | None,
+    loss: OutputPort,
+) -> list[str]:
+    """The names of the constants to train; `weights` are patterns, None for the
+    default."""
+    if weights is None:
+        return _default_weights(graph, constants, loss)
+    patterns = list(weights)
+    for pattern in patterns:
+        if not any(each.matches(name, pattern) for name, each in constants.items()):
+            raise UsageError(
+                f"no constant of floats is named {pattern!r}",
+                expected=_list_names(constants) or "a model with weights",
+            )
+    return [n for n, c in constants.items() if any(c.matches(n, p) for p in patterns)]
+
+
+def _default_weights(
+    graph: Graph, constants: Mapping[str, Constant], loss: OutputPort
+) -> list[str]:
+    """The constants with several elements that the loss depends on."""
+    used = set(_ops_behind(graph, loss))
+    found = [
+        name
+        for name, each in constants.items()
+        if each.op.attrs["value"].size > 1 and each.op in used
+    ]
+    if not found:
+        raise UsageError(
+            "there is no weight to train",
+            expected="a constant of floats with more than one element that the loss "
+            "depends on",
+            got=_list_names(constants) or "no constant of floats",
+            hint="name the constants to train: weights=[...]"
+            if constants
+            else "weights are constants of the graph, not inputs",
+        )
+    return found
+
+
+def _ops_behind(graph: Graph, *targets: OutputPort) -> Iterator[Op]:
+    """The ops that values depend on, and in their bodies what the results depend on.
+
+    Bodies with a gradient of their own are left out: it is of their arguments only."""
+    for op in graph.upstream(*targets):
+        yield op
+        if is_std(op) and operation_of(op) is custom_gradient:
+            continue
+        for body in op.bodies.values():
+            results = [v for v in body.results if v is not None and v.graph is body]
+            yield from _ops_behind(body, *results)
+
+
+def _list_names(constants: Mapping[str, Constant]) -> str:
+    return ", ".join(list(constants)[:_MAX_NAMES])
+
+
+def lift_constant(graph: Graph, op: Op) -> Op:
+    """Move a constant out of a body of the graph; the body captures its value then."""
+    body = op.graph
+    if body is None or body is graph:
+        return op
+    with graph.before(next(iter(graph), None)):
+        lifted = graph.constant(op.attrs["value"])
+    body.replace_uses(op.output, lifted.output)
+    body.remove(op, BY, [lifted.output])
+    return lifted
