@@ -12,9 +12,11 @@ import pytest
 
 import amanda
 from amanda.errors import AmandaError, UsageError
+from amanda.types import parse_type
 from amanda_inspect import editing
 from amanda_inspect.editing import EditError, check_edit
-from amanda_std import ops
+from amanda_std import ops, trace
+from amanda_std.passes import infer
 
 RANDOM = np.random.default_rng(2)
 X = RANDOM.standard_normal((3, 4)).astype("float32")
@@ -320,3 +322,18 @@ def test_a_pattern_names_many_ops() -> None:
     assert {op.attrs["epsilon"] for op in graph if op.type == "LayerNormalization"} == {
         1e-3
     }
+
+
+def test_types_of_bodies_follow_dims():
+    """Values in bodies of the hub have the new size, too; scalars stay scalars."""
+
+    def model(x):
+        return ops.loop(2, True, lambda i, c, s: (c, ops.tanh(s)), x)[0]
+
+    graph = trace(model, [parse_type("float32[n, 3]")], names=["x"])
+    infer(graph)
+    editing.set_dims(graph, {"x:0": 5})
+    assert editing.infer_types(graph) == []
+    types = [str(port.type) for op in graph.walk() for port in op.outputs]
+    assert "float32[5, 3]" in types
+    assert not any("..." in each or "n" in each.split("[")[1] for each in types)

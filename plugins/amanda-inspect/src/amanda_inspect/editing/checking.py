@@ -46,6 +46,8 @@ def infer_types(graph: Graph) -> list[Gap]:
     for port, value in zip(values, hub.results, strict=True):
         if value is not None and value.type is not None:
             port.type = value.type
+    if graph.namespace == HUB:
+        infer(graph)  # values in bodies, which are no results of the copy
     return []
 
 
