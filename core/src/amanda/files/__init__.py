@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         map_file,
         new_file,
         replace_file,
+        replace_folder,
     )
     from amanda.files.binary.safetensors import read_safetensors, write_safetensors
     from amanda.files.binary.stored_zip import ArchiveWriter
@@ -34,6 +35,7 @@ __all__ = [
     "new_file",
     "read_safetensors",
     "replace_file",
+    "replace_folder",
     "write_safetensors",
 ]
 

@@ -1,8 +1,9 @@
-"""Atomic replacement of files: an old file stays until the new one is complete.
+"""Replacement of files and folders: the old one stays until the new one is complete.
 
-The content is written to a new file in the same folder, synchronized to disk, and then
-renamed over the old file in one step. A killed process leaves the old file unchanged,
-and perhaps a file `.NAME.RANDOM.amanda-tmp`, which may be deleted.
+The content of a file is written to a new file in the same folder, synchronized to disk,
+and then renamed over the old file in one step. A killed process leaves the old file
+unchanged, and perhaps a file `.NAME.RANDOM.amanda-tmp`, which may be deleted. Folders
+of several files are described at `replace_folder`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedWriter, FileIO
 from typing import Any, BinaryIO
@@ -28,12 +30,13 @@ __all__ = [
     "new_file",
     "read_errors",
     "replace_file",
+    "replace_folder",
 ]
 
 Path = str | os.PathLike[str]
 
 LEFT_OVER = ".amanda-tmp"
-"""The suffix of files that a killed save leaves behind."""
+"""The suffix of files and folders that a killed save leaves behind."""
 
 _MODE = 0o666  # as of open(); the umask applies
 _NAME_BYTES = 255  # maximum length of a file name
@@ -102,6 +105,50 @@ def new_file(path: Path) -> Iterator[NewFile]:
         if not new.is_replaced:
             with suppress(OSError):
                 os.unlink(temporary)
+
+
+@contextmanager
+def replace_folder(path: Path, parts: Sequence[str]) -> Iterator[str]:
+    """An empty folder whose content replaces `parts` of the folder `path`.
+
+    `parts` are the names of all files and folders that the old and the new content may
+    have, those without which no reader accepts the folder first. Other files in the
+    folder stay. After an exception in the block all is as it was.
+
+    A folder that does not exist appears in one step. In one that exists, the old parts
+    are moved away in this order, and the new ones into place in the reverse order, by
+    renaming. So a process that is killed leaves the old content, the new content, or,
+    killed between two of these renames, a folder that no reader accepts: the old parts
+    are then in `.NAME.RANDOM.amanda-tmp/old` in it. Such a folder may be deleted if
+    `path` can be read.
+
+    The folder itself is not replaced by another one, which would take fewer renames: it
+    may be a mount point or mounted elsewhere, the current folder of a process, in a
+    folder without write permission, and have other files and an access list.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "model")
+    ...     with replace_folder(path, ["graph", "weights"]) as new:
+    ...         _ = pathlib.Path(new, "graph").write_text("new")
+    ...     [each.name for each in path.iterdir()]
+    ['graph']
+    """
+    target, old = _find_target(path)
+    if old is not None and not stat.S_ISDIR(old.st_mode):
+        raise FormatError("cannot write a folder: it is a file", who=os.fspath(path))
+    _expect_writable(target, parts)
+    place = os.path.dirname(target) if old is None else target
+    with _staging_folder(path, place, os.path.basename(target)) as new:
+        with _errors_of_staging(path, new):
+            yield new
+        try:
+            _keep_permissions(new, target)
+            _sync_folders(new)
+            if old is not None or not _rename_to_free(new, target):
+                _exchange_parts(new, target, parts)
+        except OSError as error:
+            raise _io_error("write", path, error) from error
 
 
 class NewFile:
@@ -178,22 +225,30 @@ def _invalid_path(path: Path) -> FormatError:
     return FormatError("cannot be a path: a null character in it", who=repr(path))
 
 
-def _resolve_target(path: Path) -> tuple[str, os.stat_result | None]:
-    """The file behind `path`, links resolved, and its status if it exists."""
+def _find_target(path: Path) -> tuple[str, os.stat_result | None]:
+    """What `path` stands for, links resolved, and its status if it exists."""
     name = os.fspath(path)
     try:
         if not name:
             raise FormatError("no path given to write to", who="''")
         target = os.path.realpath(name)
-        old = os.stat(target)
+        return target, os.stat(target)
     except FileNotFoundError:
-        if name.endswith(os.sep):
-            raise FormatError("cannot write: it is a folder", who=name) from None
         return target, None
     except OSError as error:
         raise _io_error("write", path, error) from error
     except ValueError as error:
         raise _invalid_path(path) from error
+
+
+def _resolve_target(path: Path) -> tuple[str, os.stat_result | None]:
+    """The file behind `path`, links resolved, and its status if it exists."""
+    name = os.fspath(path)
+    target, old = _find_target(path)
+    if old is None:
+        if name.endswith(os.sep):
+            raise FormatError("cannot write: it is a folder", who=name)
+        return target, None
     if stat.S_ISDIR(old.st_mode):
         hint = "give the name of a file in it"
         raise FormatError("cannot write: it is a folder", who=name, hint=hint)
@@ -207,13 +262,11 @@ def _resolve_target(path: Path) -> tuple[str, os.stat_result | None]:
 def _create_temporary(target: str, old: os.stat_result | None) -> tuple[str, BinaryIO]:
     """Create a temporary file beside `target`; its permissions are those of `old`."""
     folder, name = os.path.split(target)
-    room = _NAME_BYTES - len(LEFT_OVER) - 20
-    stem = os.fsdecode(os.fsencode(name)[:room])
     mode = _MODE if old is None else stat.S_IMODE(old.st_mode) & 0o777
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     for _ in range(_TRIES):
-        left_over = os.path.join(folder, f".{stem}.{secrets.token_hex(6)}{LEFT_OVER}")
+        left_over = _temporary_path(folder, name)
         try:
             number = os.open(left_over, flags, mode)
         except FileExistsError:
@@ -223,6 +276,13 @@ def _create_temporary(target: str, old: os.stat_result | None) -> tuple[str, Bin
                 os.fchmod(number, mode)
         return left_over, BufferedWriter(_StreamedFile(number, "wb"), 1 << 18)
     raise FileExistsError(errno.EEXIST, "no free name for a temporary file", folder)
+
+
+def _temporary_path(folder: str, name: str) -> str:
+    """A path in `folder` for the content that `name` will have."""
+    room = _NAME_BYTES - len(LEFT_OVER) - 20
+    stem = os.fsdecode(os.fsencode(name)[:room])
+    return os.path.join(folder, f".{stem}.{secrets.token_hex(6)}{LEFT_OVER}")
 
 
 class _StreamedFile(FileIO):
@@ -269,6 +329,121 @@ def _sync_folder(folder: str) -> None:
             os.fsync(number)
         finally:
             os.close(number)
+
+
+def _expect_writable(folder: str, parts: Sequence[str]) -> None:
+    """Refuse to replace what is write-protected; renaming would not ask.
+
+    Links are replaced, not what they name.
+    """
+    for part in parts:
+        paths = [os.path.join(folder, part)]
+        while paths:
+            path = paths.pop()
+            if os.path.islink(path) or not os.path.exists(path):
+                continue
+            if not os.access(path, os.W_OK):
+                raise FormatError("cannot write: it is write-protected", who=path)
+            if os.path.isdir(path):
+                paths += [os.path.join(path, name) for name in os.listdir(path)]
+
+
+@contextmanager
+def _staging_folder(path: Path, place: str, name: str) -> Iterator[str]:
+    """An empty folder in a temporary one in `place`; what is still there at the end of
+    the block is deleted, as are folders made for it that are empty."""
+    made = _missing_folders(place)
+    temporary = _temporary_path(place, name)
+    new = os.path.join(temporary, "new")
+    try:
+        try:
+            os.makedirs(new)
+        except OSError as error:
+            raise _io_error("write", path, error) from error
+        yield new
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        for folder in (temporary, *made):
+            with suppress(OSError):  # old parts that could not be moved back, or used
+                os.rmdir(folder)
+
+
+def _missing_folders(folder: str) -> list[str]:
+    """The folders that do not exist of a path, innermost first."""
+    found = []
+    while not os.path.lexists(folder):
+        found.append(folder)
+        folder = os.path.dirname(folder)
+    return found
+
+
+@contextmanager
+def _errors_of_staging(path: Path, new: str) -> Iterator[None]:
+    """Name the folder that is written in errors, not the temporary one."""
+    try:
+        yield
+    except FormatError as error:
+        if error.who is not None:
+            error.who = error.who.replace(new, os.fspath(path))
+        raise
+    except OSError as error:
+        if error.errno in _OF_WRITING:
+            raise _io_error("write", path, error) from error
+        raise
+
+
+def _keep_permissions(new: str, old: str) -> None:
+    """Give new files and folders the permissions of the old ones of the same name."""
+    for place, folders, files in os.walk(new):
+        for name in (*folders, *files):
+            path = os.path.join(place, name)
+            with suppress(OSError):  # no old one, or no permissions
+                found = os.stat(os.path.join(old, os.path.relpath(path, new))).st_mode
+                mode = os.stat(path).st_mode
+                if stat.S_IFMT(found) == stat.S_IFMT(mode):
+                    os.chmod(path, stat.S_IMODE(mode) & ~0o777 | found & 0o777)
+
+
+def _sync_folders(root: str) -> None:
+    for place, _, _ in os.walk(root, topdown=False):
+        _sync_folder(place)
+
+
+def _rename_to_free(new: str, target: str) -> bool:
+    """Rename a folder to a path; False if there is another one by now."""
+    try:
+        os.rename(new, target)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            return False
+        raise
+    _sync_folder(os.path.dirname(target))
+    return True
+
+
+def _exchange_parts(new: str, folder: str, parts: Sequence[str]) -> None:
+    """Replace the parts of a folder by those in `new`; all or none, if not killed."""
+    old = os.path.join(os.path.dirname(new), "old")
+    os.mkdir(old)
+    moves = [(folder, old, name) for name in parts]
+    moves += [(new, folder, name) for name in reversed(parts)]
+    begun: list[tuple[str, str]] = []
+    with lock_folder(folder):
+        try:
+            for before, after, name in moves:
+                source = os.path.join(before, name)
+                if os.path.lexists(source):
+                    begun.append((source, os.path.join(after, name)))
+                    os.rename(*begun[-1])
+        except BaseException:
+            for source, moved in reversed(begun):
+                with suppress(OSError):  # the last one, which was not moved
+                    os.rename(moved, source)
+            with suppress(OSError):
+                os.rmdir(old)
+            raise
+        _sync_folder(folder)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _io_error(verb: str, path: Path, error: OSError) -> FormatError:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from amanda.errors import FormatError
-from amanda.files import map_file, replace_file
+from amanda.files import map_file, replace_file, replace_folder
 from amanda.formatkit import (
     MessageChunks,
     MessageFile,
@@ -44,19 +45,60 @@ __all__ = [
 MODEL: Final = "saved_model.pb"
 TEXT_MODEL: Final = "saved_model.pbtxt"
 _VARIABLES: Final = "variables/variables"
+_CHUNKED_MODEL: Final = "saved_model.cpb"  # of TensorFlow 2.14 and newer
 _OTHER_FILES: Final = (
     "assets", "assets.extra", "fingerprint.pb", "keras_metadata.pb"
 )  # fmt: skip
+_PARTS: Final = (TEXT_MODEL, _CHUNKED_MODEL, MODEL, "variables", *_OTHER_FILES)
+"""What a SavedModel consists of, first the files that its readers begin with."""
 _TEXT: Final = ".pbtxt"
+_TRIES: Final = 5
 
 
 def read_saved_model(
     folder: Path, dictionary: Dictionary, tags: Sequence[str] | None
 ) -> Graph:
-    """The graph with these tags of a SavedModel, with the values of its variables."""
+    """The graph with these tags of a SavedModel, with the values of its variables.
+
+    It is read again if another one takes its place meanwhile, so that no graph has the
+    variables of another one.
+    """
+    for _ in range(_TRIES):
+        before = _identity(folder)
+        try:
+            root = _read_saved_model(folder, dictionary, tags)
+        except FormatError:
+            if _identity(folder) == before:
+                raise
+        else:
+            if _identity(folder) == before:
+                return root
+    raise FormatError(
+        "the SavedModel was replaced while it was read", who=os.fspath(folder),
+        hint="load it when no program writes it",
+    )  # fmt: skip
+
+
+def _identity(folder: Path) -> tuple[int, ...] | None:
+    """What differs after a SavedModel was replaced; None where there is none."""
+    try:
+        found = os.stat(_model_path(folder))
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _model_path(folder: Path) -> Path:
     path = folder / MODEL
     if not path.exists() and (folder / TEXT_MODEL).exists():
-        path = folder / TEXT_MODEL
+        return folder / TEXT_MODEL
+    return path
+
+
+def _read_saved_model(
+    folder: Path, dictionary: Dictionary, tags: Sequence[str] | None
+) -> Graph:
+    path = _model_path(folder)
     with file_errors(path):
         if not path.exists():
             raise FormatError(
@@ -122,7 +164,12 @@ def _other_files(folder: Path) -> Iterator[tuple[str, Tensor]]:
 
 
 def write_saved_model(folder: Path, root: Graph, dictionary: Dictionary) -> None:
-    """Write a graph as a SavedModel; the values of variables stand in a checkpoint."""
+    """Write a graph as a SavedModel; the values of variables stand in a checkpoint.
+
+    An old SavedModel in the folder is replaced as a whole; other files in it stay. A
+    process that is killed leaves one of the two, or a folder without `saved_model.pb`,
+    which no reader accepts; see `amanda.files.replace_folder`.
+    """
     root = with_saver(root, dictionary)
     facts = SAVED_RECORDS.of(root)
     with file_errors(folder):
@@ -134,13 +181,15 @@ def write_saved_model(folder: Path, root: Graph, dictionary: Dictionary) -> None
         for raw in facts.get("after", ()):
             out.append_message(tag, MessageChunks(raw))
         tensors = keyed_tensors(root, facts.get("variables", {}))
-        (folder / "variables").mkdir(parents=True, exist_ok=True)
-        if tensors:
-            write_bundle(folder / _VARIABLES, tensors)
-        for name, content in facts.get("files", {}).items():
-            _write_file(folder, name, content)
-        with replace_file(folder / MODEL) as file:
-            out.write(file)
+        with replace_folder(folder, _PARTS) as new_folder:
+            new = Path(new_folder)
+            (new / "variables").mkdir()
+            if tensors:
+                write_bundle(new / _VARIABLES, tensors)
+            for name, content in facts.get("files", {}).items():
+                _write_file(new, name, content)
+            with replace_file(new / MODEL) as file:
+                out.write(file)
 
 
 def _schema_version() -> bytes:
