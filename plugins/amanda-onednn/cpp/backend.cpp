@@ -1,7 +1,10 @@
 // The C interface of the backend: reading graphs, plans by input shapes, errors.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <list>
+
+#include <pthread.h>
 
 #include "own_thread.hpp"
 #include "plan.hpp"
@@ -33,8 +36,15 @@ int32_t guarded(amanda_error *error, Function function) {
   }
 }
 
+// Whether this process is a fork of one in which a graph had run. A fork has none of the
+// threads that OpenMP had started, and OpenMP would wait for them without end.
+std::atomic<bool> has_run{false}, is_forked{false};
+void note_fork() { is_forked = has_run.load(); }
+[[maybe_unused]] const int is_unwatched = pthread_atfork(nullptr, nullptr, note_fork);
+
+// What a plan is for. Primitives keep the number of threads that they were made for.
 std::string key_of(const std::vector<ref_tensor> &inputs) {
-  std::string key;
+  std::string key = std::to_string(omp_get_max_threads()) + ';';
   for (const ref_tensor &t : inputs) {
     key += std::to_string(t.type) + ':';
     for (int d = 0; d < t.rank; d++) key += std::to_string(t.shape[d]) + ',';
@@ -154,7 +164,11 @@ int32_t compile(const amanda_compile_args *args, void **executable, amanda_error
 }
 
 int32_t run(void *executable, const amanda_run_args *args, amanda_error *error) {
-  return guarded(error, [&] { return static_cast<Executable *>(executable)->run(*args); });
+  return guarded(error, [&] {
+    const OneThread one(is_forked);
+    has_run = true;
+    return static_cast<Executable *>(executable)->run(*args);
+  });
 }
 
 void free_executable(void *executable) { delete static_cast<Executable *>(executable); }

@@ -117,7 +117,6 @@ bool activation_of(const Node &node, algorithm &found, float &alpha) {
     found = node.approximate ? algorithm::eltwise_gelu_tanh : algorithm::eltwise_gelu_erf;
   else if (node.own == Own::SILU) found = algorithm::eltwise_swish, alpha = 1;
   else if (node.type == "tanh") found = algorithm::eltwise_tanh;
-  else if (node.type == "sigmoid") found = algorithm::eltwise_logistic;
   else return false;
   return true;
 }
@@ -558,7 +557,8 @@ namespace {
 
 // Other functions of one value; they are not computed with the op before them.
 bool function_of(const Node &node, algorithm &found) {
-  static const std::map<std::string, algorithm> names = {{"exp", algorithm::eltwise_exp},
+  static const std::map<std::string, algorithm> names = {{"sigmoid", algorithm::eltwise_logistic},
+                                                         {"exp", algorithm::eltwise_exp},
                                                          {"sqrt", algorithm::eltwise_sqrt},
                                                          {"square", algorithm::eltwise_square},
                                                          {"abs", algorithm::eltwise_abs}};
@@ -566,6 +566,11 @@ bool function_of(const Node &node, algorithm &found) {
   if (named == names.end()) return false;
   found = named->second;
   return true;
+}
+
+// Where oneDNN 3.2 makes a number of NaN: exp in code by JIT, sigmoid in all other code.
+bool loses_nan(algorithm how) {
+  return how == algorithm::eltwise_exp || how == algorithm::eltwise_logistic;
 }
 
 }  // namespace
@@ -605,6 +610,27 @@ void Plan::push_relu(int from, int to, size_t size) {
   });
 }
 
+// Copies the NaN of an op to its result, both in the same layout. Blocks without NaN are
+// only read, which takes so little time that few elements are left to one thread.
+void Plan::push_nan(int from, int to, size_t size) {
+  constexpr int64_t BLOCK = 1 << 11;
+  const int64_t count = static_cast<int64_t>(size / sizeof(float));
+  call("nan", {from, to}, [this, from, to, count]() -> const char * {
+    const float *p = static_cast<const float *>(buffers_[from].data);
+    float *r = static_cast<float *>(buffers_[to].data);
+#pragma omp parallel for if (count >= 16 * PARALLEL_FROM)
+    for (int64_t first = 0; first < count; first += BLOCK) {
+      const int64_t end = std::min(first + BLOCK, count);
+      int has_nan = 0;
+#pragma omp simd reduction(| : has_nan)
+      for (int64_t i = first; i < end; i++) has_nan |= p[i] != p[i];
+      for (int64_t i = first; has_nan && i < end; i++)
+        if (p[i] != p[i]) r[i] = p[i];
+    }
+    return nullptr;
+  });
+}
+
 bool Plan::plan_eltwise(const Node &node) {
   algorithm how{};
   float alpha = 0;
@@ -629,6 +655,7 @@ bool Plan::plan_eltwise(const Node &node) {
     const dnnl::eltwise_forward::primitive_desc made(engine(), prop_kind::forward_inference, how,
                                                      desc, desc, alpha, 0.0f, own_scratchpad());
     push_primitive(made, {{DNNL_ARG_SRC, from, desc}, {DNNL_ARG_DST, to, desc}});
+    if (loses_nan(how)) push_nan(from, to, desc.get_size());
   }
   if (y.rank == 0) set_plain(node.outputs[0], y, to);
   else set_layout(node.outputs[0], y, to, desc);

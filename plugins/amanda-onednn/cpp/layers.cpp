@@ -9,7 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include <omp.h>
+#include "own_thread.hpp"
 
 namespace amanda {
 namespace {
@@ -38,20 +38,6 @@ const dnnl::engine &engine() {
 
 // The cores that this process may use.
 int64_t core_count() { return std::max(1u, std::thread::hardware_concurrency()); }
-
-// While this exists, oneDNN uses the calling thread alone.
-class OneThread {
- public:
-  OneThread() : before_(omp_get_max_threads()) {
-    if (before_ != 1) omp_set_num_threads(1);
-  }
-  ~OneThread() {
-    if (before_ != 1) omp_set_num_threads(before_);
-  }
-
- private:
-  int before_;
-};
 
 // A part of a layer: some rows of one element of the batch, and the outputs of a panel.
 struct Part {

@@ -147,6 +147,7 @@ class Plan {
   bool plan_nan_to_constant(const Node &node);
   bool plan_power(const Node &node);
   void push_relu(int from, int to, size_t size);
+  void push_nan(int from, int to, size_t size);
   bool plan_eltwise(const Node &node);
   void plan_softmax(const Node &node);
   void plan_layer_norm(const Node &node);

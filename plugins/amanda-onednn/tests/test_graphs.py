@@ -107,6 +107,64 @@ def test_values_that_are_not_finite_before_relu(value: float) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
+FUNCTIONS: dict[str, Any] = {
+    "gelu": ops.gelu,
+    "gelu by tanh": lambda x: ops.gelu(x, approximate=True),
+    **{op.name: op for op in (ops.relu, ops.sigmoid, ops.silu, ops.tanh)},
+    **{op.name: op for op in (ops.abs, ops.exp, ops.sqrt, ops.square)},
+}
+BEFORE: dict[str, tuple[Sequence[int], Any]] = {  # shape, and what the function is of
+    "nothing": ((2, 8, 20, 20), lambda x: x),
+    "transpose": ((2, 8, 20, 20), lambda x: ops.transpose(x, perm=(3, 1, 0, 2))),
+    "product": ((2, 8, 20, 20), lambda x: ops.matmul(x, random_array(20, 48))),
+    "products": ((2, 8, 20, 20), lambda x: ops.matmul(x, x)),
+}
+for name, shape, kernel, attrs in [
+    ("conv", (1, 8, 20, 20), (16, 8, 3, 3), {}),
+    ("conv 1 * 1", (1, 64, 20, 20), (64, 64, 1, 1), {}),
+    ("conv of one channel", (2, 1, 7, 1), (2, 1, 1, 3), {"padding": [[0, 1], [1, 2]]}),
+    ("conv along one axis", (1, 4, 50), (16, 1, 2), {"groups": 4}),
+    ("conv of few channels", (1, 8, 20, 20), (4, 2, 3, 2), {"groups": 4}),
+    ("conv of groups", (1, 16, 20, 20), (32, 4, 3, 3), {"groups": 4}),
+    ("conv by depth", (1, 24, 12, 12), (24, 1, 3, 3), {"groups": 24}),
+]:
+    weight = random_array(*kernel)
+    BEFORE[name] = shape, lambda x, w=weight, a=attrs: ops.conv(x, w, **a)
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_values_that_are_not_finite(before: str, name: str) -> None:
+    shape, operand = BEFORE[before]
+    graph, [x] = traced(lambda x: FUNCTIONS[name](operand(x)), shape)
+    x[0, 0].flat[1], x[0, 0].flat[2], x[-1, -1].flat[4] = np.nan, np.inf, -np.inf
+    assert_equals_closely(graph, x)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("channels", [5, 16])
+def test_functions_of_values_in_blocks(channels: int, name: str) -> None:
+    """The blocks of five channels end with padding, which stays 0."""
+    weight, ones = random_array(channels, 4, 3, 3), np.ones((8, channels, 1, 1), "f4")
+
+    def function(x: Any) -> Any:
+        y = ops.conv(x, weight)
+        z = FUNCTIONS[name](y)
+        return z, ops.conv(z + y, ones)
+
+    graph, [x] = traced(function, (1, 4, 30, 30))
+    x[0, 0, 3, 3], x[0, 1, 10], x[0, 2, 11] = np.nan, np.inf, -np.inf
+    assert_equals_closely(graph, x)
+
+
+def assert_equals_closely(graph: Graph, x: Any) -> None:
+    with np.errstate(all="ignore"):
+        wanted = amanda.run(graph, [x], backend="numpy")
+    found = amanda.run(graph, [x], backend="onednn")
+    for key, array in wanted.items():
+        np.testing.assert_allclose(found[key], array, rtol=1e-4, atol=1e-4)
+
+
 def residual(x: Any) -> Any:
     """Convolutions whose sums have their own, other, or no later users."""
     weights = [random_array(8, 8, 3, 3, seed=i) for i in range(4)]

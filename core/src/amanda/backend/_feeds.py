@@ -278,7 +278,7 @@ def _wrong_type(wanted: Any, value: Any) -> str:
 def _plain_array(value: Any) -> Any:
     """An array of numpy as backends expect it: of no subclass, whose methods do other
     things, such as `matrix`, and in the byte order of this machine."""
-    array_class = loaded_class("numpy", "ndarray")
+    array_class: Any = loaded_class("numpy", "ndarray")
     if array_class is None or not isinstance(value, array_class):
         return value
     plain: Any = value

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, Final, NamedTuple
+
+from amanda import namespace
 
 __all__ = [
     "WRAPPERS", "Part", "Variable", "class_of", "exported_name", "file_path",
@@ -33,7 +36,8 @@ _OWN: Final[Mapping[str, str]] = {
     "SyncBatchNormalization": f"{_AFFINE} moving_mean! moving_variance!",
     "LayerNormalization": _AFFINE, "GroupNormalization": _AFFINE,
     "LayerScale": "gamma", "RMSNormalization": "scale", "PReLU": "alpha",
-    "Normalization": "mean! variance! count!", "SpectralNormalization": "vector_u!",
+    "Normalization": "mean?adapted! variance?adapted! count?adapted!",
+    "SpectralNormalization": "vector_u!",
     "Attention": "scale?use_scale concat_score_weight?concat",
     "AdditiveAttention": "scale?use_scale",
     "LSTMCell": _RECURRENT, "GRUCell": _RECURRENT, "SimpleRNNCell": _RECURRENT,
@@ -103,6 +107,8 @@ def _has(item: str, config: Mapping[str, Any]) -> bool:
     name, _, needed = item.rstrip("!").partition("?")
     if needed == "concat":
         return config.get("score_mode") == "concat"
+    if needed == "adapted":  # not where the config has the numbers
+        return config.get("mean") is None
     if needed == "bias_axes":
         return config.get("bias_axes") is not None
     if needed == "use_scale":  # Attention has none by default, AdditiveAttention one
@@ -159,7 +165,8 @@ def exported_name(class_name: str) -> str:
 def is_layer(entry: Mapping[str, Any]) -> bool:
     """Whether an object of a model is a layer; else it is an operation.
 
-    In files without modules, layers are those whose config has what every layer has.
+    In files without modules, layers are those whose config has `trainable`, or a
+    `dtype` where no operation has this name.
     """
     module = entry.get("module")
     if isinstance(module, str):
@@ -167,8 +174,20 @@ def is_layer(entry: Mapping[str, Any]) -> bool:
     config = entry.get("config")
     if not isinstance(config, dict) or is_model(entry):
         return True
-    return class_of(entry) == "InputLayer" or bool(
-        {"trainable", "dtype"} & config.keys()
+    name = class_of(entry)
+    if name == "InputLayer" or "trainable" in config:
+        return True
+    return "dtype" in config and name not in _operation_names()
+
+
+@cache
+def _operation_names() -> frozenset[str]:
+    """The classes of operations of Keras, without those that are layers too."""
+    names = set(namespace("keras"))
+    return frozenset(
+        name.removeprefix("ops.")
+        for name in names
+        if name.startswith("ops.") and name.removeprefix("ops.") not in names
     )
 
 

@@ -114,6 +114,27 @@ def test_feeds_of_another_type_are_refused():
         compiled(ops.tanh, "float32[n]")([torch.zeros(2, dtype=torch.float64)])
 
 
+def test_results_are_row_major():
+    """Also from the second call on, which has packed weights."""
+    weight = np.arange(216, dtype="f4").reshape(8, 3, 3, 3) / 99
+    image = np.ones((2, 3, 12, 12), "f4")
+    cases = [
+        (lambda x: ops.conv(x, weight), image),
+        (lambda x: ops.conv(x, weight), np.asfortranarray(image)),
+        (ops.relu, np.asfortranarray(image)),
+        (lambda x: ops.transpose(x, perm=(0, 2, 3, 1)) + np.float32(1), image),
+        (lambda x: ops.broadcast_to(x[:1], (2, 3, 12, 12)), image),
+    ]
+    for function, feed in cases:
+        graph = trace(function, [parse_type("float32[n, 3, 12, 12]")])
+        wanted = result(amanda.compile(graph, "numpy"), feed)
+        run = amanda.compile(graph, "torch", "cpu", results="numpy")
+        for fed in (feed, feed, feed, torch.from_numpy(feed)):
+            found = result(run, fed)
+            assert found.flags.c_contiguous
+            np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
 def test_results_share_no_memory():
     graph = amanda.Graph("amanda/std/1")
     x = graph.parameter(parse_type("float32[2, 3]"), "x")

@@ -4,6 +4,7 @@ side.py          Keras as one side of mappings: models inlined, arguments normal
 masks.py         the masks that layers pass on implicitly, as arguments of calls
 layer_calls.py   mapping functions with the arguments of a layer
 activations.py   activation functions by name
+interpolation.py images of another size
 
 `read_*.py` are functions from layers and operations, by theme.
 """

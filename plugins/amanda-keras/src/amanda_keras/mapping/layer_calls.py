@@ -19,7 +19,7 @@ import numpy as np
 
 from amanda.mapping import Decline
 from amanda.tensors import Tensor
-from amanda.types import parse_element
+from amanda.types import DType, parse_element
 from amanda_keras.records import CALL, INPUT, VARIABLES
 from amanda_std import ops
 
@@ -29,6 +29,7 @@ __all__ = [
     "cast_to",
     "expect",
     "expect_arguments",
+    "kind_of",
     "layers",
     "operations",
     "rank_of",
@@ -65,8 +66,13 @@ def expect(condition: object, why: str) -> None:
 
 
 def rank_of(value: Any) -> int:
-    """The rank of a value; Undecided where it is not known."""
-    return int(value.type.shape.rank)
+    """The rank of a value or an array; Undecided where it is not known."""
+    return value.ndim if isinstance(value, np.ndarray) else int(value.type.shape.rank)
+
+
+def kind_of(value: Any) -> str:
+    """The kind of the elements of a value or an array: "bool", "int", "float"."""
+    return str(DType(str(value.dtype)).kind)
 
 
 def cast_to(value: Any, dtype: Any) -> Any:

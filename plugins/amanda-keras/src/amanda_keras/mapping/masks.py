@@ -2,7 +2,8 @@
 
 A layer with a mask for its output attaches it to the value; a layer that has an
 argument for a mask uses that of its input, unless it is given one. Here masks are
-computed by operations of Keras, and given as arguments.
+computed by operations of Keras, and given as arguments to the layers that use them in
+inference; BatchNormalization uses its mask in training only.
 """
 
 from __future__ import annotations
@@ -22,33 +23,44 @@ RECURRENT: Final = (
     "LSTM", "GRU", "SimpleRNN", "RNN", "Bidirectional", "ConvLSTM1D", "ConvLSTM2D",
     "ConvLSTM3D",
 )  # fmt: skip
+_ATTENTION: Final = ("Attention", "AdditiveAttention")
+_OF_HEADS: Final = ("MultiHeadAttention", "GroupedQueryAttention")
 _PASSING: Final = frozenset([
     "Activation", "ELU", "LeakyReLU", "PReLU", "ReLU", "Softmax", "ThresholdedReLU",
-    "GroupedQueryAttention", "MultiHeadAttention", "Dense", "Identity",
+    "Dense", "Identity",
     "BatchNormalization", "SyncBatchNormalization", "GroupNormalization",
     "LayerNormalization", "UnitNormalization", "Normalization", "Rescaling",
     "ActivityRegularization", "AlphaDropout", "Dropout", "GaussianDropout",
     "GaussianNoise", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D",
-    "TimeDistributed", "Attention", "AdditiveAttention",
+    "TimeDistributed", *_ATTENTION, *_OF_HEADS,
 ])  # fmt: skip
 """Layers whose output has the mask of their first input."""
 _TAKING: Final = frozenset([
     *RECURRENT, "TimeDistributed", "Softmax", "GlobalAveragePooling1D",
 ])  # fmt: skip
 """Layers with an argument `mask`, for their first input."""
+_USING: Final = frozenset([*_TAKING, *_ATTENTION, *_OF_HEADS])
+"""Layers whose output depends on masks, in inference."""
 _MERGING: Final = ("Add", "Subtract", "Average", "Maximum", "Minimum", "Multiply")
 
 
-def make_masks_explicit(graph: Graph) -> None:
-    """Give each call the masks of its inputs, by operations that compute them."""
-    masks: Masks = {}
+def make_masks_explicit(graph: Graph, given: Masks | None = None) -> None:
+    """Give each call the masks of its inputs, by operations that compute them.
+
+    `given` are the masks of parameters, for the body of a wrapper.
+    """
+    masks: Masks = dict(given or {})
     for op in list(graph):
         if op.is_constant or op.own_namespace is not None:
             continue
         _give_masks(op, masks)
+        for body in op.bodies.values():
+            make_masks_explicit(body, _body_masks(op, body))
         for i, mask in enumerate(_output_masks(op, masks)):
             if mask is not None and i < len(op.outputs):
                 masks[op.outputs[i]] = mask
+        if op.type in _PASSING - _USING:
+            op.attrs[CALL]["kwargs"].pop("mask", None)
 
 
 def _inputs(op: Op) -> list[OutputPort]:
@@ -63,7 +75,7 @@ def _give_masks(op: Op, masks: Masks) -> None:
     data = _inputs(op)
     if op.type in _TAKING and data:
         _give(op, kwargs, "mask", masks.get(data[0]))
-    elif op.type in ("MultiHeadAttention", "GroupedQueryAttention"):
+    elif op.type in _OF_HEADS:
         names = ("query", "value", "key")
         given = dict(zip(names, call["args"], strict=False)) | {
             name: kwargs[name] for name in names if kwargs.get(name) is not None
@@ -72,7 +84,7 @@ def _give_masks(op: Op, masks: Masks) -> None:
             if isinstance(place, dict) and INPUT in place:
                 value = op.inputs[place[INPUT]]
                 _give(op, kwargs, f"{name}_mask", masks.get(value) if value else None)
-    elif op.type in ("Attention", "AdditiveAttention") and not kwargs.get("mask"):
+    elif op.type in _ATTENTION and not kwargs.get("mask"):
         listed = [masks.get(value) for value in data]
         if any(listed):
             places: list[Any] = []
@@ -81,6 +93,14 @@ def _give_masks(op: Op, masks: Masks) -> None:
                 _give(op, holder, "mask", mask)
                 places.append(holder.get("mask"))
             kwargs["mask"] = places
+
+
+def _body_masks(op: Op, body: Graph) -> Masks:
+    """The mask of a wrapped layer's input: a further parameter, for the time steps."""
+    has_mask = op.attrs[CALL]["kwargs"].get("mask") is not None
+    if op.type != "TimeDistributed" or not has_mask or not body.parameters:
+        return {}
+    return {body.parameters[0]: body.parameter(name=body.fresh_name("mask"))}
 
 
 def _give(op: Op, kwargs: dict[str, Any], name: str, mask: Mask) -> None:
@@ -145,6 +165,14 @@ def _embedding_mask(op: Op, _masks: Masks) -> Mask:
     return _operation(op, "NotEqual", _inputs(op)[:1], 0)
 
 
+def _wrapped_mask(op: Op, masks: Masks) -> Mask:
+    """The mask of the input, where the layer in a wrapper passes it."""
+    data, body = _inputs(op), op.bodies.get("layer")
+    inner = [each.type for each in body or () if not each.is_constant]
+    is_passed = bool(data and inner) and _PASSING.issuperset(inner)
+    return masks.get(data[0]) if is_passed else None
+
+
 def _masking_mask(op: Op, _masks: Masks) -> Mask:
     differs = _operation(
         op, "NotEqual", _inputs(op)[:1], op.attrs.get("mask_value", 0.0)
@@ -192,6 +220,7 @@ def _attached_mask(op: Op, _masks: Masks) -> Mask:
 
 _MAKERS: Final[Mapping[str | None, Callable[[Op, Masks], Mask]]] = {
     "Embedding": _embedding_mask, "ReversibleEmbedding": _embedding_mask,
-    "Masking": _masking_mask, "Concatenate": _concatenated_mask,
+    "SpectralNormalization": _wrapped_mask, "Masking": _masking_mask,
+    "Concatenate": _concatenated_mask,
     **dict.fromkeys(_MERGING, _merged_mask), "ops.AttachMask": _attached_mask,
 }  # fmt: skip

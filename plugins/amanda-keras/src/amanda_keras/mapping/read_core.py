@@ -10,6 +10,7 @@ from amanda_keras.mapping.layer_calls import (
     as_axes,
     cast_to,
     expect,
+    kind_of,
     layers,
     rank_of,
 )
@@ -54,7 +55,7 @@ def read_embedding(
 
 
 def _look_up(inputs: Any, table: Any) -> Any:
-    if inputs.dtype.kind not in ("int", "uint"):
+    if kind_of(inputs) not in ("int", "uint"):
         inputs = ops.astype(inputs, dtype="int32")
     return ops.gather(table, inputs, 0)
 
@@ -125,7 +126,7 @@ def masked_softmax(x: Any, axis: Any, mask: Any) -> Any:
     axes = tuple(as_axes(axis, x))
     if mask is None:
         return ops.softmax(x, axes=axes)
-    if mask.dtype.kind != "bool":
+    if kind_of(mask) != "bool":
         mask = ops.greater(mask, ops.number_like(mask, value=0.5))
     low = -3e4 if str(x.dtype) == "float16" else -1e9
     y = ops.softmax(ops.where(mask, x, ops.number_like(x, value=low)), axes=axes)
@@ -181,20 +182,24 @@ def read_lambda(
 
 def read_time_distributed(inputs: Any, *, layer: Any, mask: Any = None) -> Any:
     """A layer on every time step: steps are further examples."""
-    del mask
-    batch, steps, *rest = inputs.shape
-    flat = ops.reshape(inputs, [-1, *rest] if _is_static(rest) else
-                       [batch * steps, *rest])  # fmt: skip
-    y = _apply(layer, flat)
+    batch, steps = inputs.shape[:2]
+    y = _apply(layer, *(_as_examples(v) for v in (inputs, mask) if v is not None))
     tail = y.shape[1:]
     if not isinstance(steps, int) or not _is_static(tail):
         return ops.reshape(y, [batch, steps, *tail])
     return ops.reshape(y, [-1, steps, *tail])
 
 
-def _apply(layer: Any, x: Any) -> Any:
+def _as_examples(x: Any) -> Any:
+    """A value whose first two axes are one."""
+    batch, steps, *rest = x.shape
+    first = -1 if _is_static(rest) else batch * steps
+    return ops.reshape(x, [first, *rest])
+
+
+def _apply(layer: Any, *values: Any) -> Any:
     """The result of a wrapped layer."""
-    (y,) = inline_body(layer, [x])
+    (y,) = inline_body(layer, values)
     expect(y is not None, "its layer has no mapping")
     return y
 
@@ -206,7 +211,7 @@ def _is_static(dims: Any) -> bool:
 def read_wrapper(inputs: Any, *, layer: Any, weights: Weights) -> Any:
     """A layer with its normalized weights, which are stored."""
     del weights
-    return _apply(layer, inputs)
+    return cast_to(_apply(layer, inputs), inputs.dtype)
 
 
 def add_bias(y: Any, bias: Any, is_first: bool) -> Any:

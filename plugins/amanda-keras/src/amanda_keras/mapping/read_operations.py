@@ -13,6 +13,7 @@ from amanda_keras.mapping.layer_calls import (
     as_axes,
     cast_to,
     expect,
+    kind_of,
     operations,
     rank_of,
 )
@@ -30,7 +31,7 @@ def _is_value(x: Any) -> bool:
 def _promote(*values: Any) -> list[Any]:
     """Values of one element type; numbers take that of the values beside them."""
     typed = [v for v in values if _is_value(v) or isinstance(v, np.ndarray)]
-    kinds = {str(v.dtype): _kind_of(v) for v in typed}
+    kinds = {str(v.dtype): kind_of(v) for v in typed}
     if any(isinstance(v, float) for v in values) and not (
         {"float", "complex"} & {*kinds.values()}
     ):
@@ -39,13 +40,6 @@ def _promote(*values: Any) -> list[Any]:
         return list(values)
     best = max(kinds, key=lambda d: (_ORDER.index(kinds[d]), _bits(d)))
     return [_as_dtype(v, best) for v in values]
-
-
-def _kind_of(value: Any) -> str:
-    if _is_value(value):
-        return str(value.dtype.kind)
-    names = {"b": "bool", "u": "uint", "i": "int", "f": "float", "c": "complex"}
-    return names[value.dtype.kind]
 
 
 def _bits(dtype: str) -> int:
@@ -60,7 +54,7 @@ def _as_dtype(value: Any, dtype: str) -> Any:
 
 def _floating(x: Any) -> Any:
     """Integers as float32."""
-    return x if x.dtype.kind in ("float", "complex") else cast_to(x, "float32")
+    return x if kind_of(x) in ("float", "complex") else cast_to(x, "float32")
 
 
 def _binary(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:

@@ -50,7 +50,8 @@ def read_global_average_pool_1d(
     axes, keepdims = _spatial_axes(inputs, data_format), bool(keepdims)
     if mask is None:
         return ops.mean(inputs, axes, keepdims=keepdims)
-    mask = ops.expand_dims(mask, [1 if data_format == "channels_first" else 2])
+    axis = 1 if data_format == "channels_first" else 2
+    mask = cast_to(ops.expand_dims(mask, [axis]), "bool")
     counts = ops.sum_(cast_to(mask, inputs.dtype), axes, keepdims=keepdims)
     kept = ops.where(mask, inputs, ops.number_like(inputs, value=0))
     return ops.sum_(kept, axes, keepdims=keepdims) / counts

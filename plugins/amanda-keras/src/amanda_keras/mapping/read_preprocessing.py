@@ -6,8 +6,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from amanda_keras.mapping.interpolation import interpolate
 from amanda_keras.mapping.layer_calls import (
     Weights,
+    as_axes,
     cast_to,
     expect,
     layers,
@@ -41,15 +43,15 @@ def read_normalization(
     variance: Any = None, invert: bool = False,
 ) -> Any:  # fmt: skip
     x = _floating(inputs, dtype)
-    rank = rank_of(x)
-    listed = [] if axis is None else axis if isinstance(axis, list | tuple) else [axis]
-    kept = sorted(int(a) % rank for a in listed)
-    shape = [x.shape[i] if i in kept else 1 for i in range(rank)]
+    kept = sorted(as_axes([] if axis is None else axis, x))
+    shape = [x.shape[i] if i in kept else 1 for i in range(rank_of(x))]
     expect(all(isinstance(d, int) for d in shape), "the kept axes are not static")
     if mean is not None:
-        target = np.zeros([int(d) for d in shape], str(x.dtype))
-        center = (target + np.asarray(mean)).astype(str(x.dtype))
-        spread = (target + np.asarray(variance)).astype(str(x.dtype))
+        dims = [shape[i] for i in kept]
+        center, spread = (
+            _along_axes(numbers, dims).reshape(shape).astype(str(x.dtype))
+            for numbers in (mean, variance)
+        )
         scale: Any = np.maximum(np.sqrt(spread), 1e-7)
     else:
         center = ops.reshape(cast_to(weights["mean"], x.dtype), shape)
@@ -58,24 +60,23 @@ def read_normalization(
     return x * scale + center if invert else (x - center) / scale
 
 
+def _along_axes(numbers: Any, dims: list[int]) -> Any:
+    """Numbers of a config for some axes, or for the last of them."""
+    found = np.asarray(numbers)
+    surplus = found.shape[: max(found.ndim - len(dims), 0)]
+    fits = all(n == 1 for n in surplus) and all(
+        n in (1, size) for n, size in zip(found.shape[::-1], dims[::-1], strict=False)
+    )
+    expect(found.dtype.kind in "iuf" and fits,
+           f"numbers of shape {found.shape} for axes of sizes {dims}")  # fmt: skip
+    return np.broadcast_to(found.reshape(found.shape[len(surplus) :]), dims)
+
+
 def _image_axes(x: Any, data_format: Any) -> tuple[int, int]:
     rank = rank_of(x)
     expect(rank in (3, 4), "images, or one image, are expected")
     first = rank - 2 if layout_of(data_format) == "NC*" else rank - 3
     return first, first + 1
-
-
-def _resize(x: Any, sizes: list[Any], axes: Any, mode: str, antialias: bool) -> Any:
-    modes = {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}
-    expect(mode in modes, f"interpolation={mode} is not supported")
-    more: dict[str, Any] = {}
-    if mode == "nearest":
-        more["rounding"] = "round_prefer_ceil"
-    if mode == "bicubic":
-        more = {"cubic": -0.5, "exclude_outside": True}
-    return ops.resize(
-        x, sizes, axes=axes, mode=modes[mode], antialias=antialias, **more
-    )
 
 
 def read_resizing(
@@ -88,7 +89,7 @@ def read_resizing(
     x = _floating(inputs, dtype)
     axes = _image_axes(x, data_format)
     if not (crop_to_aspect_ratio or pad_to_aspect_ratio):
-        return _resize(x, [height, width], axes, interpolation, antialias)
+        return interpolate(x, [height, width], axes, interpolation, antialias)
     h, w = (x.shape[a] for a in axes)
     expect(isinstance(h, int) and isinstance(w, int), "images without a static size")
     if crop_to_aspect_ratio:
@@ -103,7 +104,7 @@ def read_resizing(
             low = int((size - n) / 2)
             pads[axis] = (low, size - n - low)
         x = ops.pad(x, pads, ops.number_like(x, value=fill_value))
-    return _resize(x, [height, width], axes, interpolation, antialias)
+    return interpolate(x, [height, width], axes, interpolation, antialias)
 
 
 def read_center_crop(

@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from amanda_keras.mapping.cells import Cell, cell_of
-from amanda_keras.mapping.layer_calls import Weights, expect, layers, rank_of
+from amanda_keras.mapping.layer_calls import (
+    Weights,
+    cast_to,
+    expect,
+    layers,
+    rank_of,
+)
 from amanda_keras.variables import class_of
 from amanda_std import ops
 
@@ -151,7 +157,7 @@ def _run_scan(
 
     rows = [steps]
     if mask is not None:
-        mask = mask if mask.dtype.kind == "bool" else ops.astype(mask, dtype="bool")
+        mask = cast_to(mask, "bool")
         rows.append(ops.transpose(mask, perm=(1, 0, *range(2, rank_of(mask)))))
     *final, last, outputs = ops.scan(
         step, None, *initial, initial[cell.output], *rows, carried=count + 1,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
+from amanda_keras.mapping.interpolation import interpolate
 from amanda_keras.mapping.layer_calls import expect, layers, rank_of
 from amanda_keras.mapping.layouts import layout_of, per_axis
 from amanda_std import ops
@@ -100,13 +101,8 @@ def read_up_sampling_2d(
     if interpolation == "nearest":
         y = ops.repeat(inputs, factors[0], axis=first)
         return ops.repeat(y, factors[1], axis=first + 1)
-    modes = {"bilinear": "linear", "bicubic": "cubic"}
-    expect(interpolation in modes, f"interpolation={interpolation} is not supported")
     sizes = [inputs.shape[first + i] * factors[i] for i in range(2)]
-    return ops.resize(
-        inputs, sizes, axes=(first, first + 1), mode=modes[interpolation], cubic=-0.5,
-        exclude_outside=True,
-    )  # fmt: skip
+    return interpolate(inputs, sizes, (first, first + 1), interpolation)
 
 
 def read_up_sampling_3d(inputs: Any, *, size: Any = 2, data_format: Any = None) -> Any:

@@ -55,13 +55,12 @@ class KerasSide(PlainSide):
         self, op: Op, inputs: Sequence[Type | None]
     ) -> Sequence[Type | None]:
         """The types of a wrapped layer's inputs: time steps are further examples."""
-        first = inputs[0] if inputs else None
-        if op.type != "TimeDistributed" or not isinstance(first, TensorType):
+        if op.type != "TimeDistributed":
             return inputs[:1]
-        if not first.shape.has_rank or len(first.shape.dims) < 2:
-            return [None]
-        batch, steps, *rest = first.shape.dims
-        return [TensorType(first.dtype, Shape([batch * steps, *rest]))]
+        place = op.attrs[CALL]["kwargs"].get("mask")
+        is_input = isinstance(place, dict) and INPUT in place
+        given = [*inputs[:1], inputs[place[INPUT]] if is_input else None]
+        return [_type_of_steps(each) for each in given]
 
     def prepare(self, graph: Graph) -> Graph:
         """A copy to be read, without models among its layers."""
@@ -78,9 +77,18 @@ class KerasSide(PlainSide):
                 if not op.is_constant and op.own_namespace is None:
                     known = super().signature(op.type or "")
                     _normalize(op, is_old, {} if known is None else known.attrs)
-        for part in copy.graphs():
-            make_masks_explicit(part)
+        make_masks_explicit(copy)
         return copy
+
+
+def _type_of_steps(type: Type | None) -> Type | None:
+    """The type of a value whose time steps are further examples."""
+    if not isinstance(type, TensorType):
+        return type
+    if not type.shape.has_rank or len(type.shape.dims) < 2:
+        return None
+    batch, steps, *rest = type.shape.dims
+    return TensorType(type.dtype, Shape([batch * steps, *rest]))
 
 
 def _callee(op: Op) -> Graph | None:

@@ -81,16 +81,20 @@ class _Writable:
         self.__array_interface__ = {**interface, "data": (address, False)}
 
 
-def to_numpy(value: Any) -> Any:
-    """Tensors as arrays in host memory, also those in containers."""
+def to_numpy(value: Any, *, is_row_major: bool = False) -> Any:
+    """Tensors as arrays in host memory, also those in containers.
+
+    `is_row_major`: those with other strides, as of many convolutions, are copied."""
     if isinstance(value, torch.Tensor):
         tensor = value.detach().cpu().resolve_conj().resolve_neg()
+        if is_row_major:
+            tensor = tensor.contiguous()
         if tensor.dtype not in _FOREIGN:
             return tensor.numpy()
         dtype = _BACK[tensor.dtype]
         return tensor.view(_BITS[dtype.itemsize][1]).numpy().view(dtype)
     if isinstance(value, list | tuple):
-        return type(value)([to_numpy(each) for each in value])
+        return type(value)([to_numpy(v, is_row_major=is_row_major) for v in value])
     if isinstance(value, dict):
-        return {key: to_numpy(each) for key, each in value.items()}
+        return {k: to_numpy(v, is_row_major=is_row_major) for k, v in value.items()}
     return value

@@ -131,8 +131,11 @@ class Executable:
         mode = nullcontext() if as_tensors else torch.inference_mode()
         with mode, use_kernels(ARRAYS):
             results = self._call_inside(lambda: self.steps.run(args))
-            kept = SeparateResults(args, self.steps.constant_memory).separate(results)
-            return kept if as_tensors else [to_numpy(value) for value in kept]
+            separated = SeparateResults(args, self.steps.constant_memory)
+            kept: Sequence[Any] = separated.separate(results)
+            if as_tensors:
+                return kept
+            return [to_numpy(value, is_row_major=True) for value in kept]
 
     def _call_inside(self, call: Callable[[], _Result]) -> _Result:
         """Call with the variables, if there are any."""
@@ -154,8 +157,9 @@ class Executable:
         args = [convert(value) for convert, value in rows]
         with torch.inference_mode(), use_kernels(ARRAYS):
             found = self._call_inside(lambda: self.steps.profile(labels, args))
-            kept = SeparateResults(args, self.steps.constant_memory)
-            results = [to_numpy(value) for value in kept.separate(found.results)]
+            separated = SeparateResults(args, self.steps.constant_memory)
+            kept = separated.separate(found.results)
+            results = [to_numpy(value, is_row_major=True) for value in kept]
         return found._replace(results=results)
 
     def report(self) -> Report:

@@ -44,8 +44,9 @@ def write_resize(
         attrs |= {"nearest_mode": rounding}
     if mode == "cubic":
         attrs |= {"cubic_coeff_a": cubic}
-    for name, value in (("exclude_outside", exclude_outside), ("antialias", antialias)):
-        attrs |= {name: 1} if value else {}
+    attrs |= {"antialias": 1} if antialias else {}
+    if exclude_outside and (mode == "cubic" or antialias):  # else it changes nothing
+        attrs |= {"exclude_outside": 1}
     if axes is not None:
         attrs |= {"axes": list(axes)}
     # Inputs that are not given are empty tensors before opset 13.
