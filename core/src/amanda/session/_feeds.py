@@ -23,7 +23,7 @@ class FeedCopy:
         self.kept = copy_value(value)
 
     @classmethod
-    def shared(cls, value: Any) -> FeedCopy:
+    def by_reference(cls, value: Any) -> FeedCopy:
         """The caller's own array or cell, which the graph reads and writes."""
         made = cls(None)
         made.given = made.kept = value

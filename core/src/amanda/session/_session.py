@@ -306,7 +306,7 @@ class Session:
             held = self._fed.get(key)
             is_shared = isinstance(ports[key].type, RefType)
             if is_shared or held is None or not held.is_same(value):
-                copy = FeedCopy.shared if is_shared else FeedCopy
+                copy = FeedCopy.by_reference if is_shared else FeedCopy
                 self._fed[key] = copy(value)
                 self._changes += 1
                 changed |= self._bits[ports[key]]
