@@ -17,6 +17,7 @@ import amanda
 from amanda.errors import AmandaError, ConversionError, InvalidTypeError
 from amanda.types import DType, TensorType
 from amanda_onnx.format import Format
+from amanda_std import ops, trace
 from amanda_std.backends import op_samples
 
 CODEC = Format()
@@ -184,3 +185,24 @@ def test_the_declared_rank_of_a_result_stays():
     onnx.checker.check_model(raw)
     dims = onnx.load_from_string(raw).graph.output[0].type.tensor_type.shape.dim
     assert [dim.dim_param for dim in dims] == ["m", "n"]
+
+
+def largest(x, pairs):
+    return ops.topk(x, ops.gather_nd(pairs, np.zeros(2, "int64")))[0]
+
+
+COMPUTED = {"pad": ops.pad, "topk": largest}
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("name", COMPUTED)
+def test_shape_arguments_of_any_integers(name, dtype):
+    """Ops of ONNX take int64."""
+    types = [amanda.parse_type("float32[3, 4]"), amanda.parse_type(f"{dtype}[2, 2]")]
+    graph = trace(COMPUTED[name], types)
+    feeds = [np.arange(12, dtype="f").reshape(3, 4), np.array([[1, 0], [2, 3]], dtype)]
+    [expected] = amanda.run(graph, feeds, backend="numpy").values()
+    made = amanda.convert(graph, "onnx@18")
+    onnx.checker.check_model(CODEC.dumps(made), full_check=True)
+    [found] = amanda.run(made, feeds, backend="onnxruntime").values()
+    np.testing.assert_array_equal(found, expected)

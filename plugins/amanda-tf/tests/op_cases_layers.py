@@ -179,6 +179,7 @@ NN = [
 BOXES = np.array([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 2, 1, 3]], "float32")
 SCORES = np.array([0.9, 0.75, 0.6], "float32")
 SPIN = np.array([[0.9, 0.3, 0.2, -0.2, 1.1, 0.4, 0.01, 0.02]], "float32")
+HALF_PIXELS = np.array([[0.5, 0, -1.5, 0, 1, -2.5, 0, 0]], "float32")
 IMAGES = [
     *(
         case(
@@ -304,6 +305,23 @@ IMAGES = [
         )
         for how in ("NEAREST", "BILINEAR")
         for fill in ("CONSTANT", "NEAREST", "REFLECT", "WRAP")
+    ),
+    *(
+        program(
+            f"pixels beside halves, {fill}",
+            lambda op, x, t, fill=fill: op(
+                "ImageProjectiveTransformV3",
+                x,
+                t,
+                [9, 9],
+                0.5,
+                interpolation="NEAREST",
+                fill_mode=fill,
+            ),
+            np.arange(42, dtype="float32").reshape(1, 6, 7, 1),
+            HALF_PIXELS,
+        )
+        for fill in ("CONSTANT", "REFLECT", "WRAP")
     ),
     case(
         "ImageProjectiveTransformV2",

@@ -99,6 +99,14 @@ def test_type_attributes_that_a_version_lacks():
     assert dict(down.ops["op"].attrs) == {"T": F}
 
 
+def test_hints_that_a_version_lacks():
+    attrs = {"dtype": F, "shape": amanda.Shape([]), "shared_name": "w"}
+    graph = graph_of("VarHandleOp", "2.21.0", [], attrs | {"debug_name": "w/"})
+    graph.ops["op"].output.type = amanda.parse_type("resource[]")
+    down = amanda.convert(graph, "tensorflow@1.15.5")
+    assert dict(down.ops["op"].attrs) == attrs
+
+
 def test_what_a_version_cannot_express_is_a_gap():
     attrs = {"T": amanda.DType("float16"), "type": amanda.DType("uint64")}
     graph = graph_of("Bitcast", "2.21.0", ["float16[4]"], attrs)

@@ -262,8 +262,9 @@ class _Writer:
                     .put("signature", _signature(name, graph))
                     .done()
                 )
-        out = MessageChunks(rest)
-        spelling = Spelling(node_names(graph).__getitem__, self._groups_of)
+        names = node_names(graph)
+        out = MessageChunks(_with_control_results(rest, {*names.values()}))
+        spelling = Spelling(names.__getitem__, self._groups_of)
         tag = SCHEMA.tag("FunctionDef", "node_def")
         order = GRAPH_RECORDS.of(graph).get("order", ())
         for _, node in _in_order(self.nodes.nodes(graph, spelling), order):
@@ -311,6 +312,33 @@ def _describes(rest: bytes, name: str, graph: Graph) -> bool:
         [port.name for port in ports] for ports in (graph.parameters, graph.outputs)
     ]
     return bool(signature.get("name") == name and names == given)
+
+
+def _with_control_results(rest: bytes, names: set[str]) -> bytes:
+    """A recorded description, in which only nodes that still exist must run."""
+    fields = SCHEMA.read("FunctionDef", rest)
+    entries = [
+        (SCHEMA.read("FunctionDef.ControlRetEntry", rest, *span), span)
+        for span in fields.get("control_ret", ())
+    ]
+    kept = [
+        (entry.get("key", ""), span)
+        for entry, span in entries
+        if entry.get("value", "") in names
+    ]
+    if len(kept) == len(entries):
+        return rest
+    span = fields.get("signature", (0, 0))
+    signature = SCHEMA.raw_fields("OpDef", rest, span, without=["control_output"])
+    marks = SCHEMA.writer("OpDef").put_all("control_output", [key for key, _ in kept])
+    whole = (0, len(rest))
+    left = SCHEMA.raw_fields(
+        "FunctionDef", rest, whole, without=["signature", "control_ret"]
+    )
+    writer = SCHEMA.writer("FunctionDef").put("signature", signature + marks.done())
+    for _, (start, end) in kept:
+        writer.put("control_ret", rest[start:end])
+    return bytes(left + writer.done())
 
 
 def _signature(name: str, graph: Graph) -> bytes:

@@ -261,3 +261,9 @@ def test_no_tensorflow_is_imported(prefix: Path) -> None:
         env={**os.environ}, check=False,
     )  # fmt: skip
     assert done.stdout.strip() == str(len(TENSORS)), done.stderr
+
+
+def test_a_tensor_without_a_key_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="a tensor without a key"):
+        write_bundle(tmp_path / "model", {"": TENSORS["step"]})
+    assert not list(tmp_path.iterdir())

@@ -293,6 +293,15 @@ def test_one_signature_is_a_model_of_its_own(models: Path, tmp_path: Path) -> No
         run_tensorflow(tmp_path / "one", "scaled", a=np.float32(2))
 
 
+def test_models_with_variables_go_to_versions_of_tensorflow_1(
+    models: Path, tmp_path: Path
+) -> None:
+    old = amanda.convert(amanda.load(models / "second"), "tensorflow@1.15.5")
+    assert amanda.namespace("tensorflow@1.15.5").validate(old) == []
+    amanda.save(old, tmp_path / "old")
+    np.testing.assert_allclose(run_tensorflow(tmp_path / "old", x=X)["y"], EXPECTED)
+
+
 def perceptron(width: int) -> tuple[Graph, Callable[[Any], Any]]:
     """A graph of the hub whose weights are large enough to be variables."""
     weight = np.linspace(-1, 1, 3 * width, dtype=np.float32).reshape(3, width)

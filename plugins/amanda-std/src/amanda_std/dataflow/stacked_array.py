@@ -24,6 +24,7 @@ from amanda_std.mappings import (
 
 _WRITING: Final = ("scatter_nd", "concat")
 """Ops of the hub whose last input is elements that are added to an array."""
+_EMPTY_STRING: Final = np.array("", np.dtypes.StringDType())
 
 __all__ = [
     "array_length",
@@ -45,7 +46,8 @@ __all__ = [
 
 
 def empty_array(size: Any, dtype: Any, element_shape: Any) -> Any:
-    """An array of zeros; open where the shape of its elements is not known.
+    """An array of zeros or empty strings; open where the shape of its elements is not
+    known.
 
     Elements that are arrays themselves have a shape and an element type of their own.
     """
@@ -55,10 +57,30 @@ def empty_array(size: Any, dtype: Any, element_shape: Any) -> Any:
     dims = [int(d) for d in element_shape] if known else [0]
     count = size if isinstance(size, np.integer) else known_scalar(size)
     if count is not None:
-        return ops.zeros([int(count), *dims], dtype=dtype)
+        whole = [int(count), *dims]
+        return (
+            _empty_strings(whole) if _is_text(dtype) else ops.zeros(whole, dtype=dtype)
+        )
     first = ops.reshape(ops.astype(size, dtype="int64"), [1])
     shape = ops.concat(first, np.array(dims, "int64"))
+    if _is_text(dtype):
+        return _empty_strings(shape)
     return ops.full(shape, np.zeros((), str(dtype)))
+
+
+def _is_text(dtype: Any) -> bool:
+    return str(dtype) == "string"
+
+
+def _empty_strings(shape: Any) -> Any:
+    if isinstance(shape, list):
+        return np.full(shape, _EMPTY_STRING)
+    return ops.full(shape, _EMPTY_STRING)
+
+
+def _with_more(array: Any, pads: Any) -> Any:
+    """The array with zeros, or empty strings, before and behind its elements."""
+    return ops.pad(array, pads, _EMPTY_STRING if _is_text(array.dtype) else None, [0])
 
 
 def is_open(array: Any) -> bool:
@@ -88,6 +110,8 @@ def with_shape(array: Any, shape: Any, dtype: Any) -> Any:
     """Zeros of an element shape and type, as many as the array has elements."""
     whole = ops.concat(ops.slice_(ops.shape_of(array), [0], [1]), shape)
     known = known_content(whole)
+    if _is_text(dtype):
+        return _empty_strings(whole if known is None else known)
     zero = ops.number_like(array, value=0)
     if array.dtype != dtype:
         zero = ops.astype(zero, dtype=dtype)
@@ -144,11 +168,11 @@ def write_element(array: Any, at: Any, element: Any, *, grows: bool = False) -> 
     place, size = known_scalar(at), shape.dims[0] if shape.has_rank else None
     if place is not None and isinstance(size, int):
         if place >= size:
-            array = ops.pad(array, [[0, int(place) + 1 - size]], None, [0])
+            array = _with_more(array, [[0, int(place) + 1 - size]])
     elif grows:
         more = ops.astype(at, dtype="int64") + np.int64(1) - array_length(array)
         end = ops.reshape(ops.maximum(more, np.int64(0)), [1, 1])
-        array = ops.pad(array, ops.pad(end, [[0, 0], [1, 0]]), None, [0])
+        array = _with_more(array, ops.pad(end, [[0, 0], [1, 0]]))
     rows = ops.reshape(ops.astype(at, dtype="int64"), [1, 1])
     return ops.scatter_nd(array, rows, ops.expand_dims(element, [0]))
 
@@ -213,11 +237,11 @@ def scatter_elements(array: Any, indices: Any, values: Any) -> Any:
     if is_open(array):
         size = array.type.shape.dims[0]
         if found and isinstance(size, int) and max(found) >= size:
-            array = ops.zeros([max(found) + 1, 0], dtype=array.dtype)
+            array = empty_array(np.int64(max(found) + 1), array.dtype, None)
         array = with_element_type(array, ops.gather(values, np.asarray(0), axis=0))
     elif found and max(found) >= int(array.type.shape.dims[0]):
         more = max(found) + 1 - int(array.type.shape.dims[0])
-        array = ops.pad(array, [[0, more]], None, [0])
+        array = _with_more(array, [[0, more]])
     at = ops.expand_dims(ops.astype(indices, dtype="int64"), [1])
     return ops.scatter_nd(array, at, values)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from amanda.errors import FormatError
 from amanda.files import replace_file
 from amanda.formatkit import encode_varint
 from amanda.tensors import Tensor
@@ -26,6 +27,11 @@ _ALIGNMENT: Final = 64
 
 def write_bundle(prefix: str | Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors by their keys, in one data file and an index."""
+    if "" in tensors:
+        raise FormatError(
+            "a tensor without a key, which is the header's", who=os.fspath(prefix),
+            expected="a name for each variable",
+        )  # fmt: skip
     header = SAVED.writer("BundleHeaderProto").put("num_shards", 1)
     version = SAVED.writer("VersionDef").put("producer", 1).done()
     rows = [(b"", header.put("version", version).done())]

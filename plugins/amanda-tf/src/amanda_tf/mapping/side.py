@@ -129,6 +129,7 @@ class TensorFlowSide(PlainSide):
         resolve_resources(copy)
         remove_redundant_order(copy)
         placeholders_to_parameters(copy)
+        drop_internal_attributes(copy)
         return copy
 
     def finish(self, graph: Graph, source: Graph) -> None:
@@ -180,6 +181,21 @@ def drop_file_records(op: Op) -> None:
     """Remove what the format of another framework recorded about a constant."""
     for key in [key for key in op.attrs if ":" in key]:
         del op.attrs[key]
+
+
+def drop_internal_attributes(graph: Graph) -> None:
+    """Remove `_class` of all ops, which names ops that may be gone, and all attributes
+    of constants that begin with an underscore, such as `_output_shapes`.
+
+    They say where an op is placed, how it is compiled, and the types of its outputs;
+    constants would keep them, since they are the same op in the hub.
+    """
+    for part in graph.graphs():
+        for op in part:
+            if op.has_attrs:
+                op.attrs.pop("_class", None)
+                for key in [k for k in op.attrs if k[0] == "_" and op.is_constant]:
+                    del op.attrs[key]
 
 
 def remove_no_ops(graph: Graph) -> None:

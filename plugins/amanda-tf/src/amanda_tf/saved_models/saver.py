@@ -13,6 +13,7 @@ from amanda.tensors import Tensor
 from amanda.types import DType, Shape, TensorType, resource, string
 from amanda_tf.derived_attributes import add_derived_attributes
 from amanda_tf.messages import NODE_RECORDS, SAVED_RECORDS
+from amanda_tf.nodes.names import node_names
 from amanda_tf.notes import TABLE_KEYS, TABLE_VALUES, VALUE
 from amanda_tf.saved_messages import SAVED
 
@@ -39,6 +40,8 @@ def with_saver(root: Graph, dictionary: Dictionary) -> Graph:
         if op.is_constant and _becomes_variable(op):
             _make_variable(copy, op)
     variables = [op for op in copy if VALUE in op.attrs]
+    tables = [op for op in copy if TABLE_KEYS in op.attrs and TABLE_VALUES in op.attrs]
+    _name_nodes(copy, [*variables, *tables])
     for op in variables:
         facts = {k: v for k, v in NODE_RECORDS.of(op).items() if k not in _KEYS}
         op.attrs.pop(NODE_RECORDS.key, None)
@@ -50,7 +53,6 @@ def with_saver(root: Graph, dictionary: Dictionary) -> Graph:
         for name in _COLLECTIONS:
             row = SAVED.writer("MetaGraphDef.CollectionDefEntry").put("key", name)
             meta.put("collection_def", row.put("value", collection).done())
-    tables = [op for op in copy if TABLE_KEYS in op.attrs and TABLE_VALUES in op.attrs]
     if tables:
         row = SAVED.writer("MetaGraphDef.CollectionDefEntry").put("key", _MAIN_OP)
         row.put("value", _add_initializers(copy, tables))
@@ -65,6 +67,19 @@ _COLLECTIONS: Final = ("variables", "trainable_variables")
 """Where users of a SavedModel find its variables."""
 _MAIN_OP: Final = "saved_model_main_op"
 """The collection with the op that TensorFlow runs after it has loaded a model."""
+
+
+def _name_nodes(graph: Graph, ops: list[Op]) -> None:
+    """Give ops the names that their nodes will have, which keys and messages contain:
+    those of the variables that they stand for, where they have none."""
+    for op in ops:
+        shared = op.attrs.get("shared_name")
+        if not op.name and shared:
+            graph.rename(op, graph.fresh_name(str(shared)))
+    names = node_names(graph, results=True)
+    for op in ops:
+        if op.name != names[op]:
+            graph.rename(op, names[op])
 
 
 def _becomes_variable(op: Op) -> bool:

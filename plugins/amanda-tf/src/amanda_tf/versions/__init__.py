@@ -41,8 +41,12 @@ class TensorFlowVersions(VersionMapping):
     def adjust(
         self, op: Op, before: OpDef, after: OpDef, change: VersionChange
     ) -> None:
-        """Leave out type attributes that the target lacks, where its type is theirs."""
+        """Leave out attributes that the target lacks: hints, and those of types where
+        its type is theirs."""
         super().adjust(op, before, after, change)
+        for key in _HINTS:
+            if after.attr(key) is None:
+                op.attrs.pop(key, None)
         if op.type == "TensorArrayV3" and after.attr(_SAME_SHAPES) is None:
             op.attrs.pop(_SAME_SHAPES, None)  # a check, which changes no result
         known = {variable.name for variable in after.variables}
@@ -79,6 +83,8 @@ class TensorFlowVersions(VersionMapping):
 
 
 _SAME_SHAPES = "identical_element_shapes"
+_HINTS = ("debug_name", "grad_a", "grad_b", "grad_x", "grad_y")
+"""Attributes for messages and the choice of kernels, which change no result."""
 _HANDLES = (resource, variant)
 
 
@@ -126,6 +132,12 @@ def _batch_norm(
     return (*found, o.graph.constant(np.zeros(0, np.float32)).output)
 
 
+def _nothing(o: Any, handle: Any) -> Any:
+    """Nothing in place of an op that only changes how variables are copied."""
+    del o, handle
+    return ()
+
+
 def _tensor_array_of_text_handle(o: Any, size: Any, **attributes: Any) -> Any:
     """`TensorArrayV3`, whose second result is the flow."""
     return o.TensorArrayV3(size, **attributes)[0]
@@ -151,6 +163,7 @@ WRITE: dict[str, Callable[..., Any]] = {
     "PadV2": _pad,
     "BatchMatMulV2": _batch_matmul,
     "FusedBatchNormV3": _batch_norm,
+    "DisableCopyOnRead": _nothing,
 }
 """Newer ops of which an older one is a special case."""
 

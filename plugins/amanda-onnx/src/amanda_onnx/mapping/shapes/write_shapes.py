@@ -9,7 +9,7 @@ import numpy as np
 from amanda.graph import OutputPort
 from amanda.mapping import Decline, constant_of
 from amanda.tensors import Tensor
-from amanda.types import TensorType, float16, float32, float64
+from amanda.types import TensorType, float16, float32, float64, int64
 from amanda_onnx.format.element_types import CODES
 from amanda_onnx.mapping.operands import as_vector, int64_tensor, opset_of, unsqueeze
 from amanda_std.mappings import rank_of, static_value, tensor_type_of
@@ -100,6 +100,7 @@ def _topk(o: Any, x: Any, k: Any, axis: int, *, descending: bool) -> Any:
         return o.TopK(x, k=int(np.reshape(k, ())), axis=axis)
     more = {} if descending else {"largest": 0}
     is_scalar = not isinstance(k, OutputPort) or isinstance(k.type, TensorType)
+    k = _as_int64(o, k)
     return o.TopK(x, as_vector(o, k) if is_scalar else k, axis=axis, **more)
 
 
@@ -142,6 +143,16 @@ def write_unique(o: Any, x: Any, *, axis: Any = None, sorted: bool = True) -> An
     return o.Unique(x, sorted=int(sorted), outputs=4, **more)
 
 
+def _as_int64(o: Any, value: Any) -> Any:
+    """A computed operand that other ops change before an op takes it as int64."""
+    known = value.type if isinstance(value, OutputPort) else None
+    if not isinstance(known, TensorType) or known.dtype == int64:
+        return value
+    cast = o.Cast(value, to=CODES[int64])
+    cast.type = TensorType(int64, known.shape)
+    return cast
+
+
 # -- padding -----------------------------------------------------------------------
 
 
@@ -157,7 +168,7 @@ def write_pad(o: Any, x: Any, pads: Any, value: Any = None, axes: Any = None, *,
             flat = _pads_of_all_axes(x, pairs, axes).tolist()
         return _pad_with_attributes(o, x, None if pairs is None else flat, value, mode)
     if pairs is None:
-        transposed = o.Transpose(pads, perm=[1, 0])
+        transposed = o.Transpose(_as_int64(o, pads), perm=[1, 0])
         operand: Any = o.Reshape(transposed, int64_tensor([-1]))
     else:
         operand = int64_tensor(flat)

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from amanda.errors import Undecided
 from amanda.types import DType
+from amanda_std.inference.shape_arguments import UnknownShapeArg
 from amanda_std.ops.math.comparison import greater_equal, less_equal
 from amanda_std.ops.math.logic import logical_and
 from amanda_std.ops.tensor.creation import arange
@@ -35,6 +37,10 @@ def as_float64(number: Any) -> Any:
 
 
 def as_int64(number: Any) -> Any:
+    """A dim, a number or an array as int64; Undecided for a computed shape argument
+    of unknown length."""
+    if isinstance(number, UnknownShapeArg):
+        raise Undecided("a shape decides that is known at run time only")
     return astype(number, dtype=INT)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from amanda.tensors import Tensor
 from amanda.types import Shape
 from amanda_std import ops
 from amanda_std.dataflow import (
@@ -180,7 +181,9 @@ def read_list_scatter(
         size = max(required_content(indices, "indices"), default=-1) + 1
     dims = [size, *x.shape[1:]]
     static = all(isinstance(n, int) for n in dims)
-    zeros = ops.full(dims if static else ops.stack(*dims), ops.number_like(x, value=0))
+    is_text = str(x.dtype) == "string"
+    zero = Tensor.strings([""], ()) if is_text else ops.number_like(x, value=0)
+    zeros = ops.full(dims if static else ops.stack(*dims), zero)
     at = ops.expand_dims(ops.astype(indices, dtype="int64"), [1])
     return ops.scatter_nd(zeros, at, x)
 

@@ -121,6 +121,16 @@ def _bring_inside(at: Any, size: int, mode: str) -> Any:
     return ops.clip(at, 0, size - 1)
 
 
+def _round_from_zero(at: Any) -> Any:
+    """The nearest whole number; of two, the one farther from zero, as in C++."""
+    size = ops.abs(at)
+    whole = ops.floor(size)
+    is_near = ops.less(size - whole, ops.number_like(at, value=0.5))
+    rounded = ops.where(is_near, whole, whole + 1.0)
+    below = ops.less(at, ops.zeros_like(at))
+    return ops.where(below, ops.negative(rounded), rounded)
+
+
 def _pixels(x: Any, rows: Any, columns: Any, fill: Any) -> Any:
     """Pixels at whole coordinates [n, h, w]; `fill` outside of the image."""
     height, width = x.type.shape.dims[1:3]
@@ -163,7 +173,7 @@ def read_projective_transform(
         _bring_inside(at_y, height, fill_mode),
     )
     if interpolation == "NEAREST":
-        return _pixels(x, ops.round(at_y), ops.round(at_x), fill)
+        return _pixels(x, _round_from_zero(at_y), _round_from_zero(at_x), fill)
     wide = cast_to(x, "float32")
     left, top = ops.floor(at_x), ops.floor(at_y)
     share_x, share_y = (ops.expand_dims(v, [-1]) for v in (at_x - left, at_y - top))

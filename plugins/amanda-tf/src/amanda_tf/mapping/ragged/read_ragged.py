@@ -9,6 +9,7 @@ import numpy as np
 
 from amanda_std import ops
 from amanda_std.mappings import cast_to, expect, known_content, rank_of
+from amanda_tf.mapping.shapes.read_indexing import repeat_each
 
 __all__ = ["READ"]
 
@@ -28,7 +29,7 @@ def _starts(sizes: Any) -> Any:
 def _rows_of_splits(splits: Any) -> _Rows:
     wide = ops.astype(splits, dtype="int64")
     sizes = ops.slice_(wide, [1], [2**31], [0]) - ops.slice_(wide, [0], [-1], [0])
-    rows = ops.repeat(ops.arange(0, ops.size(sizes)), sizes, axis=0)
+    rows = repeat_each(ops.arange(0, ops.size(sizes)), sizes)
     places = ops.arange(0, ops.sum(sizes)) - ops.gather(wide, rows, axis=0)
     return _Rows(rows, places, sizes)
 

@@ -27,7 +27,7 @@ from amanda_std.mappings import (
 )
 from amanda_tf.mapping.shapes.read_computed_axes import gather_along, integer_or_none
 
-__all__ = ["READ", "read_strided_slice_update"]
+__all__ = ["READ", "read_strided_slice_update", "repeat_each"]
 
 
 def read_gather(x: Any, indices: Any, *, validate_indices: bool = True) -> Any:  # noqa: ARG001
@@ -183,6 +183,15 @@ def read_sparse_to_dense(
     return ops.scatter_nd(base, at, ops.broadcast_to(values, known_or_value(rows)))
 
 
+def repeat_each(x: Any, counts: Any) -> Any:
+    """The elements of a vector, each as often as a vector of counts says.
+
+    Without a known length, counts may be one for all, so the rank is not inferred.
+    """
+    found = ops.repeat(x, counts, axis=0)
+    return found if found.type.shape.has_rank else ops.reshape(found, [-1])
+
+
 def read_ragged_range(starts: Any, limits: Any, deltas: Any, *,
                       Tsplits: Any = None) -> Any:  # fmt: skip  # noqa: N803
     """Row splits, and the numbers of all ranges, one after the other."""
@@ -195,9 +204,9 @@ def read_ragged_range(starts: Any, limits: Any, deltas: Any, *,
 
     def for_each(value: Any) -> Any:
         rows = ops.broadcast_to(ops.reshape(value, [-1]), ops.shape_of(sizes))
-        return ops.repeat(rows, sizes, axis=0)
+        return repeat_each(rows, sizes)
 
-    at = ops.arange(0, ops.sum(sizes)) - ops.repeat(first, sizes, axis=0)
+    at = ops.arange(0, ops.sum(sizes)) - repeat_each(first, sizes)
     numbers = for_each(starts) + ops.astype(at, dtype=starts.dtype) * for_each(deltas)
     return cast_to(splits, Tsplits or "int64"), numbers
 

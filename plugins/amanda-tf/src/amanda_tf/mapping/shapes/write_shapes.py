@@ -466,11 +466,7 @@ def write_nonzero(o: Any, x: Any) -> Any:
 
 
 def write_arange(o: Any, start: Any, stop: Any, step: Any = 1) -> Any:
-    ends = [
-        v if isinstance(v, OutputPort) else int_tensor(v, "int64")
-        for v in (start, stop, step)
-    ]
-    return o.Range(*ends)
+    return o.Range(*(as_wide(o, end) for end in (start, stop, step)))
 
 
 def write_range(o: Any, start: Any, stop: Any, step: Any) -> Any:

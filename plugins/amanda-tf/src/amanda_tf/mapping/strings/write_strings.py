@@ -10,6 +10,7 @@ from amanda.tensors import Tensor
 from amanda.types import DType
 from amanda_std.mappings import rank_of
 from amanda_tf.mapping.operands import INT64, as_wide, dtype_of, int_tensor
+from amanda_tf.mapping.shapes.write_shapes import write_bitcast
 
 __all__ = ["WRITE"]
 
@@ -111,7 +112,9 @@ def write_string_hash(
     if algorithm != "farmhash64":
         raise Decline(f"TensorFlow gives a remainder of {algorithm} only")
     flat = o.Reshape(x, int_tensor([-1]))
-    hashed = o.Bitcast(o.Fingerprint(flat, _text(algorithm)), type=DType("uint64"))
+    hashed = write_bitcast(
+        o, o.Fingerprint(flat, _text(algorithm)), dtype=DType("uint64")
+    )
     return o.Reshape(hashed, o.Shape(x, out_type=INT64))
 
 

@@ -64,7 +64,10 @@ def use_resource_variables(graph: Graph, dictionary: Dictionary) -> None:
     for op in reversed(replaced):
         for then in list(op.control_outputs):
             graph.uncontrol(op, then)
+        name = op.name
         graph.remove(op)
+        if op.output in references and op.type in REFERENCE_VARIABLES:
+            graph.rename(references[op.output].handle.op, name)
 
 
 def _add_handle(graph: Graph, op: Op) -> OutputPort:
