@@ -70,8 +70,8 @@ def shape_arguments(op: Op) -> dict[str, OutputPort | tuple[int, ...] | int | No
 
 
 _FEEDBACK: Final = (
-    "its outputs are for the next iteration of a dataflow loop (feedback edges); ops of "
-    "the hub repeat bodies: loop, while, scan"
+    "its outputs are for the next iteration of a dataflow loop (feedback edges); ops "
+    "of the hub repeat bodies: loop, while, scan"
 )
 
 

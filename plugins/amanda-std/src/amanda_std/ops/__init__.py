@@ -39,11 +39,10 @@ THEMES = tuple(filter(_declares_ops, _modules(__name__, __path__)))
 
 def _collect(themes: tuple[ModuleType, ...]) -> dict[str, Operation]:
     ops: dict[str, Operation] = {}
-    for theme in themes:
-        for value in vars(theme).values():
-            if isinstance(value, Operation):
-                if ops.setdefault(value.name, value) is not value:
-                    raise RuntimeError(f"two ops are named {value.name!r}")
+    declared = (v for t in themes for v in vars(t).values() if isinstance(v, Operation))
+    for op in declared:
+        if ops.setdefault(op.name, op) is not op:
+            raise RuntimeError(f"two ops are named {op.name!r}")
     return ops
 
 
