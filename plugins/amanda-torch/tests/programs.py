@@ -130,6 +130,14 @@ class NoGrad(nn.Module):
         return x + y + torch.rand_like(x)
 
 
+class Mapped(nn.Module):
+    """Regions of `torch.vmap`."""
+
+    def forward(self, x: Any, y: Any) -> Any:
+        rows = torch.vmap(torch.dot)(x, y)
+        return rows, torch.vmap(lambda row: row * row.sum())(x - y)
+
+
 def cases() -> Mapping[str, Callable[[], Case]]:
     """Every case by name."""
     batch = torch.export.Dim("batch", min=2, max=10)
@@ -139,6 +147,7 @@ def cases() -> Mapping[str, Callable[[], Case]]:
         "mixed": lambda: Case(
             Mixed(), (x, torch.randn(2)), {}, {"x": {0: batch}, "y": None}
         ),
+        "mapped": lambda: Case(Mapped(), (torch.randn(2, 3), torch.randn(2, 3))),
         "constants": lambda: Case(
             Constants(), (torch.randn(2, 3, 4, 5),),
             {"mask": torch.zeros(2, 3, 4, 5, dtype=torch.bool)},

@@ -20,7 +20,7 @@ from amanda_torch.codes import (
     json_number,
     target_of,
 )
-from amanda_torch.records import NODE_RECORDS, usual_groups
+from amanda_torch.records import NODE_RECORDS, is_number, positional_names, usual_groups
 from amanda_torch.written_values import ValueTable
 
 if TYPE_CHECKING:
@@ -107,14 +107,15 @@ class NodeWriter:
         arguments |= dict.fromkeys(record.get("nulls", ()))
         kinds = record.get("kinds", {})
         by_name = set(record.get("keywords", ()))
-        positional = layout.positional or list(arguments)
+        positional = positional_names(layout, arguments)
         passed = [n for n in positional if n in arguments and n not in by_name]
         last = positional.index(passed[-1]) if passed else -1
         for i, name in enumerate(positional):
             if name in arguments:
                 kind = _KEYWORD if name in by_name else _POSITIONAL
                 value = self._argument(name, arguments[name], layout, kinds)
-                yield {"name": name, "arg": value, "kind": kind}
+                label = "" if layout.op_def is None and is_number(name) else name
+                yield {"name": label, "arg": value, "kind": kind}
             elif name not in layout.optional or (i < last and _is_null(layout, name)):
                 yield {"name": name, "arg": {"as_none": True}, "kind": _POSITIONAL}
             elif i < last:
@@ -130,8 +131,7 @@ class NodeWriter:
         """The arguments of a higher-order op, which have no names."""
         kinds = record.get("kinds", {})
         by_name = set(record.get("keywords", ()))
-        names = [n for n in layout.positional if n not in by_name]
-        names += [n for n in arguments if n.startswith("arg") and n not in names]
+        names = [n for n in positional_names(layout, arguments) if n not in by_name]
         for name in names:
             if name not in arguments and name not in layout.variadic:
                 continue

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from amanda.dictionary import CallLayout
 from amanda.formatkit import FileRecords, any_of, dict_of, list_of, of_class
@@ -10,9 +11,9 @@ from amanda.graph import VALUE_NOTE, Op
 from amanda.types import TensorType
 
 __all__ = [
-    "FROZEN", "INPUT_RECORDS", "NODE_RECORDS", "PADDING_NOTE", "PROGRAM_RECORDS",
-    "VALUE", "WEIGHT_NOTE", "WEIGHT_OF_PYTORCH", "is_frozen", "is_trained",
-    "usual_groups",
+    "FROZEN", "INPUT_RECORDS", "MEMORY_NOTE", "NODE_RECORDS", "PADDING_NOTE",
+    "PROGRAM_RECORDS", "VALUE", "WEIGHT_NOTE", "WEIGHT_OF_PYTORCH", "is_frozen",
+    "is_number", "is_trained", "positional_names", "usual_groups",
 ]  # fmt: skip
 
 VALUE: Final = VALUE_NOTE
@@ -29,6 +30,9 @@ FROZEN: Final = "frozen parameter"
 PADDING_NOTE: Final = "x-padding-idx"
 """The free note of a gather of the hub that is an embedding: the row that is not
 trained."""
+MEMORY_NOTE: Final = "x-unknown-memory"
+"""The free note of an op that reads the memory of a tensor, where a program does not
+say how the tensor lies in it: the reason."""
 
 _TEXT: Final = of_class(str)
 _TEXTS: Final = list_of(_TEXT)
@@ -88,6 +92,27 @@ PROGRAM_RECORDS: Final = FileRecords(
   input of the program has
 - `single`: of a body, as `single` of a node
 """
+
+
+def positional_names(layout: CallLayout, arguments: Mapping[str, Any]) -> list[str]:
+    """The names of the positional arguments of a call, in order.
+
+    Those that the definition of the op does not name are `arg0`, `arg1` and so on.
+    Without a definition and numbers, they are all arguments, as they are given.
+
+    >>> positional_names(CallLayout(None), {"arg1": 0, "mode": "a", "arg0": None})
+    ['arg0', 'arg1']
+    """
+    known = {*layout.ports, *layout.attrs}
+    numbered = [name for name in arguments if name not in known and is_number(name)]
+    if layout.op_def is None and not numbered:
+        return list(arguments)
+    return [*layout.positional, *sorted(numbered, key=lambda name: int(name[3:]))]
+
+
+def is_number(name: str) -> bool:
+    """Whether the name of an argument is its place: `arg0`."""
+    return name.startswith("arg") and name[3:].isdecimal()
 
 
 def usual_groups(layout: CallLayout, count: int) -> list[int]:

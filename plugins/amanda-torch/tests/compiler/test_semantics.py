@@ -58,6 +58,11 @@ def change_dtypes(x):
     return x.half() * 2, x.bfloat16() + 1, (x > 0), x.long(), x.double().sqrt()
 
 
+def read_memory(x):
+    y = x.t() * 2
+    return x.as_strided((2, 2), (2, 1), 1) * 1, y.as_strided((2, 2), (1, 2), 0) * 1
+
+
 FUNCTIONS = [
     add_in_place, return_inputs_and_views, return_no_tensors, use_constants,
     multiply_complex, multiply_under_autocast, detach_a_part, change_dtypes,
@@ -293,3 +298,22 @@ def test_layers_are_one_op_each(monkeypatch):
     )
     assert sorted(weights_as_inputs) == sorted(ops)
     assert sorted(frozen) == sorted({*ops} - {"batch_norm"})
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "numpy"])
+@pytest.mark.parametrize("kind", ["turned", "part", "apart", "repeated"])
+def test_memory_is_read_in_the_order_of_an_input(kind, backend):
+    x = torch.arange(20.0).reshape(4, 5)
+    given = {
+        "turned": x.t(), "part": x[1:], "apart": x[:, ::2],
+        "repeated": x[:1].expand(4, 5),
+    }[kind]  # fmt: skip
+
+    def read(x):
+        return (x + 1).as_strided((2, 3), (3, 1), 1) * x.as_strided((2, 3), (1, 2), 0)
+
+    compiled = compile_function(read, backend)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AmandaWarning)
+        found = compiled(given)
+    assert torch.equal(found, read(given))

@@ -172,3 +172,19 @@ def test_inverse_transforms(options):
 
     frames = [torch.stft(normal(2, n), 8, 2, return_complex=True) for n in (24, 40)]
     check(invert, *((x,) for x in frames))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "nearest-exact", "bicubic"])
+def test_images_resized_by_factors(mode, backend):
+    for factor in (2, 2.5, (0.75, 0.3)):
+        check(
+            lambda x, f=factor: F.interpolate(x, scale_factor=f, mode=mode),
+            *((normal(1, 2, *size),) for size in ((10, 20), (7, 9), (5, 10))),
+            dynamic=[{2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO}],
+            backend=backend,
+        )
+    check(
+        lambda x: F.interpolate(x, scale_factor=1.5, mode="linear", align_corners=True),
+        *((normal(1, 2, n),) for n in (5, 8)), backend=backend,
+    )  # fmt: skip

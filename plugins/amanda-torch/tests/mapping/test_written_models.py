@@ -259,3 +259,52 @@ def test_missing_ops_of_bodies_are_reported(tmp_path):
     graph = trace(function, list(types))
     with pytest.raises(ConversionError, match="the axes is known at run time only"):
         amanda.convert(graph, "torch")
+
+
+def test_rows_that_a_loop_collects_need_no_gradient(tmp_path):
+    """The lowering of a loop begins with no rows, which are no parameter."""
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    real, integer, truth = (
+        getattr(onnx.TensorProto, name) for name in ("FLOAT", "INT64", "BOOL")
+    )
+    body = onnx.helper.make_graph(
+        [node("Add", ["v", "x"], ["next"]), node("Identity", ["c"], ["c_next"]),
+         node("ReduceSum", ["next"], ["row"], keepdims=0)], "body",
+        [value("i", integer, []), value("c", truth, []), value("v", real, [3])],
+        [value("c_next", truth, []), value("next", real, [3]), value("row", real, [])],
+    )  # fmt: skip
+    graph = onnx.helper.make_graph(
+        [node("Loop", ["n", "", "x"], ["y", "rows"], body=body)], "graph",
+        [value("x", real, [3]), value("n", integer, [])],
+        [value("y", real, [3]), value("rows", real, [None])],
+    )  # fmt: skip
+    opset = onnx.helper.make_opsetid("", 17)
+    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    onnx.save(model, tmp_path / "loop.onnx")
+    amanda.save(
+        amanda.convert(amanda.load(tmp_path / "loop.onnx"), "torch"),
+        tmp_path / "loop.pt2",
+    )
+    module = torch.export.load(tmp_path / "loop.pt2").module()
+    assert not list(module.parameters())
+    for count in (3, 1, 0):
+        y, rows = module(torch.tensor([1.0, 2.0, 3.0]), torch.tensor(count))
+        assert rows.tolist() == [12.0 + 6 * i for i in range(count)]
+        assert y.tolist() == [(1.0 + count) * n for n in (1, 2, 3)]
+
+
+def test_state_is_named_as_the_reason():
+    from amanda.errors import ConversionError
+
+    class Counter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, x):
+            self.count.add_(x)
+            return self.count * 2
+
+    graph = amanda.load(torch.export.export(Counter(), (torch.ones(3),)))
+    with pytest.raises(ConversionError, match="a buffer that the program changes"):
+        amanda.convert(amanda.convert(graph, "std"), "torch")

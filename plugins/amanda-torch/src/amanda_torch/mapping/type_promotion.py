@@ -6,6 +6,7 @@ count only where their category (bool, integer, float, complex) is higher.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ __all__ = [
     "INT",
     "SymbolicNumber",
     "as_float",
+    "as_ordered",
     "as_truth",
     "as_value",
     "is_number",
@@ -29,6 +31,7 @@ __all__ = [
     "promote_types",
     "result_type",
     "wide",
+    "with_order",
 ]
 
 BOOL: Final = DType("bool")
@@ -157,6 +160,23 @@ def promote(*operands: Any, floating: bool = False) -> list[Any]:
 def as_float(x: Any) -> Any:
     """Integers and booleans as float32, others as they are."""
     return cast_to(x, FLOAT) if category(x.dtype) < 2 else x
+
+
+def as_ordered(x: Any) -> Any:
+    """Truth values as 0 and 1, which have an order; others as they are."""
+    if isinstance(x, np.ndarray):
+        return x.astype("uint8") if x.dtype == np.bool_ else x
+    return cast_to(x, DType("uint8")) if x.dtype.kind == "bool" else x
+
+
+def with_order(op: Callable[..., Any]) -> Callable[..., Any]:
+    """An op on elements with an order, that takes truth values, and returns them."""
+
+    def compute(x: Any, *values: Any, **attrs: Any) -> Any:
+        given = [as_ordered(v) if hasattr(v, "dtype") else v for v in values]
+        return cast_to(op(as_ordered(x), *given, **attrs), DType(str(x.dtype)))
+
+    return compute
 
 
 def as_truth(x: Any) -> Any:

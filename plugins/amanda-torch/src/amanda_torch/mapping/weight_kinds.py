@@ -11,6 +11,8 @@ from amanda_torch.records import FROZEN, is_frozen
 
 __all__ = ["recurrent_names", "usual_kind", "weight_kind"]
 
+_LOWERING = "lower"
+"""What made a constant that is in the definition of an op."""
 _STATISTICS = {
     "aten.batch_norm.default": (3, 4),
     "aten._native_batch_norm_legit_no_training.default": (3, 4),
@@ -25,9 +27,13 @@ def weight_kind(op: Op) -> str:
 
 
 def usual_kind(value: OutputPort, tensor: Tensor, name: str) -> str:
-    """Floats are trained, but for the statistics of a normalization, and for scalars
-    whose name has no module: `model.logit_scale` is a parameter."""
+    """Floats are trained, but for the statistics of a normalization, for scalars whose
+    name has no module (`model.logit_scale` is a parameter), and for those that the
+    definition of an op of the hub has."""
     if tensor.dtype.kind != "float" or not (tensor.shape or "." in name):
+        return "constant"
+    made = value.op.provenance
+    if made is not None and made.by == _LOWERING:
         return "constant"
     places = {
         i

@@ -19,7 +19,7 @@ from amanda.types import Sym, TensorType, Type, evaluate
 from amanda_torch.expressions import SymbolHints, is_data_dependent
 from amanda_torch.mapping.module_stacks import add_module_stacks
 from amanda_torch.mapping.written_weights import use_parameters
-from amanda_torch.records import PADDING_NOTE, PROGRAM_RECORDS, VALUE
+from amanda_torch.records import PADDING_NOTE, PROGRAM_RECORDS, VALUE, WEIGHT_NOTE
 
 __all__ = ["finish_program"]
 
@@ -58,6 +58,9 @@ def _use_outer_constants(graph: Graph) -> None:
             with graph.before(first):
                 new = graph.constant(tensor)
             new.output.type = op.output.type or tensor.type
+            new.provenance = op.provenance
+            if WEIGHT_NOTE in op.attrs:
+                new.attrs[WEIGHT_NOTE] = op.attrs[WEIGHT_NOTE]
             graph.replace_uses(op.output, new.output)
             name = op.name
             part.remove(op)

@@ -11,8 +11,11 @@ from amanda_torch.source.layers import REQUIRED, Argument
 from amanda_torch.source.python_text import (
     Code,
     Number,
+    are_equal,
+    constant_key,
     constant_text,
     format_statement,
+    is_name,
 )
 
 __all__ = ["Construct", "Instance", "Line", "SourceClass", "make_classes"]
@@ -38,7 +41,9 @@ class Construct(NamedTuple):
         """What constructors of one class have in common; `exact`: in each number."""
         if self.instance is not None:
             return self.instance.key if exact else self.instance.source
-        named = tuple((a.name, a.value if exact else None) for a in self.arguments)
+        named = tuple(
+            (a.name, constant_key(a.value) if exact else None) for a in self.arguments
+        )
         return self.name, named, tuple(item.key(exact) for item in self.items)
 
     def instances(self) -> Iterator[Instance]:
@@ -64,7 +69,7 @@ class Line(NamedTuple):
     def member(self) -> str:
         """The name of what the line assigns to."""
         found = re.match(r'self\.(?:\w+\(")?(\w+)', self.before)
-        return "" if found is None else found[1]
+        return found[1] if found is not None and is_name(found[1]) else ""
 
 
 class Instance:
@@ -84,7 +89,7 @@ class Instance:
         self.lines = lines
         self.forward = tuple(forward)
         self.numbers = numbers
-        exact = (tuple(line.key(exact=True) for line in lines), self.values)
+        exact = (tuple(line.key(exact=True) for line in lines), self.value_keys)
         self.key = (type, exact, self.forward)
         """Equal for modules that are the same in all but their weights."""
         inner = [
@@ -97,9 +102,9 @@ class Instance:
         """What it passes to the constructor of its class."""
 
     @property
-    def values(self) -> tuple[int | float, ...]:
-        """The numbers of `forward`."""
-        return tuple(number.value for number in self.numbers)
+    def value_keys(self) -> tuple[Any, ...]:
+        """The numbers of `forward`, by what equal ones have in common."""
+        return tuple(constant_key(number.value) for number in self.numbers)
 
     def structure(self) -> Any:
         """Equal for modules of one class, if those in them have classes."""
@@ -170,7 +175,7 @@ class SourceClass:
         for argument in arguments:
             parameter = self.parameters.get(next(places))
             is_required = argument.default == REQUIRED
-            if parameter is None and argument.value == argument.default:
+            if parameter is None and are_equal(argument.value, argument.default):
                 by_name = True
                 continue
             value = constant_text(argument.value)
@@ -219,12 +224,13 @@ class _Columns:
     def add(self, place: int | Number, member: str, column: Sequence[Argument]) -> None:
         """Note what an argument is in each module, if it is not the same."""
         values = tuple(argument.value for argument in column)
-        if all(type(v) is type(values[0]) and v == values[0] for v in values):
+        keys = tuple(map(constant_key, values))
+        if len(set(keys)) == 1:
             return
         name, _, default = column[0]
         if any(argument.default != default for argument in column):
             default = REQUIRED
-        key = values, "" if default == REQUIRED else name
+        key = keys, "" if default == REQUIRED else name
         found = self._columns.setdefault(key, _Column(values, default, [], []))
         found.names.append((member, name))
         found.places.append(place)
@@ -323,11 +329,11 @@ def make_classes(instances: Sequence[Instance]) -> list[SourceClass]:
 
 def _split(instances: Sequence[Instance]) -> list[list[Instance]]:
     """Modules of one structure, apart where they differ in too many numbers."""
-    values = [instance.values for instance in instances]
+    values = [instance.value_keys for instance in instances]
     columns = {column for column in zip(*values, strict=True) if len(set(column)) > 1}
     if len(columns) <= _MOST:
         return [list(instances)]
     groups: dict[Any, list[Instance]] = {}
     for instance in instances:
-        groups.setdefault(instance.values, []).append(instance)
+        groups.setdefault(instance.value_keys, []).append(instance)
     return list(groups.values())

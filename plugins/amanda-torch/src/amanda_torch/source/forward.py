@@ -334,6 +334,8 @@ class _Writer:
         if inner is not None and first.value in self.inlined:
             return self._stem(inner)
         text = self.names.get(first.value, step.name)
+        if text.startswith("getattr("):
+            return step.name
         name = re.split(r"[\[(]", text)[0].rpartition(".")[2]
         return name if name.isidentifier() and name != "self" else step.name
 

@@ -27,8 +27,10 @@ from amanda_torch.source.python_text import (
     constant_text,
     expression,
     format_statement,
+    is_name,
     join,
     literal,
+    member_text,
 )
 from amanda_torch.source.scopes import Call, interface, is_below
 from amanda_torch.source.steps import op_step
@@ -128,47 +130,58 @@ class Module:
         for path in dict.fromkeys(_largest_part(p, trained) for p in program.frozen):
             kind = "parameter" if path in program.frozen else "submodule"
             place = f"self.{path}"
-            if any(part.isdecimal() for part in path.split(".")):
-                place = f'self.get_{kind}("{path}")'
+            if not all(map(is_name, path.split("."))):
+                place = f"self.get_{kind}({constant_text(path)})"
             yield Line(f"{place}.requires_grad_(False)")
 
     def _member_lines(self, owner: str, name: str, node: Any) -> Iterator[Line]:
-        target = f"{owner}.{name} = "
         if isinstance(node, Weight):
             yield self._weight_line(owner, name, node)
         elif isinstance(node, Call) or _is_list(node):
             construct = self._node_construct(node)
-            if name.isdecimal():
-                yield Line(f'{owner}.add_module("{name}", ', construct, ")")
-            else:
-                yield Line(target, construct)
-        elif all(isinstance(n, Weight) and k.isdecimal() for k, n in node.items()):
+            yield self._new_module(owner, name, "", construct)
+        elif self._is_parameter_list(node):
             items = ", ".join(_new_weight(node[key]) for key in sorted(node, key=int))
-            yield Line(f"{target}nn.ParameterList([{items}])")
+            yield self._new_module(owner, name, f"nn.ParameterList([{items}])")
         else:
             yield from self._container_lines(owner, name, node)
+
+    def _is_parameter_list(self, node: Mapping[str, Any]) -> bool:
+        first = next(iter(node.values()))
+        are_weights = all(isinstance(each, Weight) for each in node.values())
+        return are_weights and self.program.is_parameter_list(first.owner)
+
+    @staticmethod
+    def _new_module(
+        owner: str, name: str, text: str, construct: Construct | None = None
+    ) -> Line:
+        """The line that makes a module a member."""
+        if is_name(name):
+            return Line(f"{owner}.{name} = {text}", construct)
+        return Line(f"{owner}.add_module({constant_text(name)}, {text}", construct, ")")
 
     def _weight_line(self, owner: str, name: str, weight: Weight) -> Line:
         """A parameter or buffer whose value is loaded."""
         before, construct, after = _empty(weight, self.program.size_names(weight))
-        if weight.kind == "parameter":
+        if weight.kind == "parameter" and is_name(name):
             return Line(f"{owner}.{name} = {before}", construct, after)
-        return Line(f'{owner}.register_buffer("{name}", ', construct, ")")
+        kind = "parameter" if weight.kind == "parameter" else "buffer"
+        head = f"{owner}.register_{kind}({constant_text(name)}, {before}"
+        return Line(head, construct, f"{after})")
 
     def _container_lines(
         self, owner: str, name: str, node: Mapping[str, Any]
     ) -> Iterator[Line]:
         """A module that has others and is not called itself."""
-        is_list = all(key.isdecimal() for key in node)
+        is_list = all(
+            key.isdecimal() and not isinstance(inner, Weight)
+            for key, inner in node.items()
+        )
         size = 1 + max(map(int, node)) if is_list else 0
         items = f"nn.Module() for _ in range({size})"
         new = f"nn.ModuleList([{items}])" if is_list else "nn.Module()"
-        if name.isdecimal():
-            place = f'{owner}.get_submodule("{name}")'
-            yield Line(f'{owner}.add_module("{name}", {new})')
-        else:
-            place = f"{owner}.{name}"
-            yield Line(f"{place} = {new}")
+        place = member_text(owner, name)
+        yield self._new_module(owner, name, new)
         for key, inner in node.items():
             if not is_list:
                 yield from self._member_lines(place, key, inner)
@@ -197,17 +210,30 @@ class Module:
 
     def text_of(self, path: str) -> str:
         """A member as an expression: `self.layer[0]`."""
-        text, owner = "self", self.call.path
+        text, owner, holder = "self", self.call.path, self
         for part in self._relative(path).split("."):
             module = self if owner == self.call.path else self.modules.get(owner)
-            if not part.isdecimal():
-                text += f".{part}"
-            elif module is not None and not module.call.is_sequential:
-                text += f'.get_submodule("{part}")'
-            else:
+            holder = module or holder
+            if part.isdecimal() and module is not None:
+                is_item = module.call.is_sequential
+                text += f"[{part}]" if is_item else f'.get_submodule("{part}")'
+            elif part.isdecimal() and holder.is_list(owner):
                 text += f"[{part}]"
+            else:
+                text = member_text(text, part)
             owner = f"{owner}.{part}" if owner else part
         return text
+
+    def is_list(self, owner: str) -> bool:
+        """Whether a member that is not called itself is a list."""
+        inside = self._relative(owner)
+        found = {
+            path[len(inside) + 1 :]: member for path, member in self.members.items()
+            if is_below(path, inside)
+        }  # fmt: skip
+        if any(isinstance(found[path], Weight) for path in found if "." not in path):
+            return self.program.is_parameter_list(owner)
+        return all(path.partition(".")[0].isdecimal() for path in found)
 
     # -- forward --------------------------------------------------------------------
 
@@ -261,7 +287,7 @@ class Module:
             part for part in reversed(call.path.split(".")) if not part.isdecimal() or
             part == call.path
         ) if re.search(r"[A-Za-z]", call.path) else "x"  # fmt: skip
-        writes = any(self.program.writes_into(op) for op in call.ops())
+        writes = any(self.program.has_effect(op) for op in call.ops())
         return Step(
             text, outputs, name.lower(), has_effect=writes, is_call=True,
             targets=targets,
@@ -324,7 +350,7 @@ class Module:
         variable = free_name(stem if len(stem) > 1 else "block", ())
         arguments = join(literal(value) for value in given)
         call = expression(variable, "(", arguments, ")")
-        effect = any(self.program.writes_into(op) for op in first.ops())
+        effect = any(self.program.has_effect(op) for op in first.ops())
         return Step(
             call, _outputs_of(last, self.program), "x", has_effect=effect,
             repeats=(text, variable), carried=given[place],

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.dictionary import CallLayout
@@ -27,6 +35,8 @@ _CHECKS: Final = (
     "aten._assert", "aten.sym_constrain", "aten._assert_", "aten._functional_assert",
     "aten._functional_sym_constrain",
 )  # fmt: skip
+_REGION_OF_VMAP: Final = "torch._functorch.predispatch."
+"""The functions that begin and end a region of `torch.vmap`, and that are in it."""
 _LAST: Final = (1 << 63) - 1
 _FLAGS: Final = ("training", "train")
 _MANY: Final = 12
@@ -53,34 +63,38 @@ class Program:
     """The ops of a graph with their arguments, without dead and trivial ops."""
 
     def __init__(
-        self, graph: Graph, dictionary: Dictionary, is_training: bool | None = None
-    ) -> None:
+        self, graph: Graph, dictionary: Dictionary, is_training: bool | None = None,
+        with_states: Collection[Op] = (),
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.dictionary = dictionary
         self.layouts: dict[str, CallLayout] = {}
         self.aliases: dict[OutputPort, OutputPort] = {}
         self.arguments: dict[Op, dict[str, Any]] = {}
+        self.is_recorded = any(map(_is_in_known_module, graph))
+        """Whether PyTorch exported the program, and recorded its modules."""
+        weights = {op: str(op.attrs.get("target")) for op in graph if is_weight(op)}
+        paths = _paths_of_weights(weights.values(), self.is_recorded)
         self.weights = {
-            op.output: Weight(
-                valid_path(str(op.attrs.get("target"))), str(op.attrs.get("kind")),
-                weight_of(op),
-            )
-            for op in graph if is_weight(op)
-        }  # fmt: skip
+            op.output: Weight(paths[name], str(op.attrs.get("kind")), weight_of(op))
+            for op, name in weights.items()
+        }
         self.frozen = dict.fromkeys(
             self.weights[op.output].path for op in graph
             if is_weight(op) and op.attrs.get("kind") == "parameter" and is_frozen(op)
         )  # fmt: skip
         """The paths of parameters of floats that are not trained."""
-        self.is_recorded = any(map(_is_in_known_module, graph))
-        """Whether PyTorch exported the program, and recorded its modules."""
         self.writes = any(self.writes_into(op) for op in graph if not is_weight(op))
         self.ops = [op for op in graph if not is_weight(op) and self._keeps(op)]
         self.results = [
             v if v is None else self.aliases.get(v, v) for v in graph.results
         ]
-        for op in self.ops:
-            self._use_first_states(op)
+        self.without_states = {
+            op for op in self.ops
+            if op not in with_states and self._use_first_states(op)
+        }  # fmt: skip
+        """The recurrent layers whose states are omitted, as modules begin with them;
+        those of `with_states` are written as ops."""
         self._drop_dead()
         self.is_training = is_training if is_training is not None else any(
             self.arguments[op].get(flag) is True for op in self.ops for flag in _FLAGS
@@ -89,7 +103,7 @@ class Program:
         self._name_flags()
         self._note_users()
 
-    def _use_first_states(self, op: Op) -> None:
+    def _use_first_states(self, op: Op) -> bool:
         """Omit states of zeros, with which a recurrent layer begins by itself."""
         given = self.arguments[op]
         params = [self.weights.get(value) for value in given.get("params") or ()]
@@ -99,8 +113,10 @@ class Program:
         is_layer = len(owners) == 1 and names == [w.name for w in params if w]
         states = given.get("hx")
         states = states if isinstance(states, list) else [states]
-        if is_layer and all(self._is_zero(value) for value in states):
-            given["hx"] = None
+        if not is_layer or not all(self._is_zero(value) for value in states):
+            return False
+        given["hx"] = None
+        return True
 
     def _is_zero(self, value: Any) -> bool:
         if not isinstance(value, OutputPort) or value.op not in self.arguments:
@@ -129,6 +145,11 @@ class Program:
         op_def = self.layout(op).op_def
         ports = () if op_def is None else op_def.inputs
         return any(port.alias.partition(" ")[0].endswith("!") for port in ports)
+
+    def has_effect(self, op: Op) -> bool:
+        """Whether an op does more than to compute its results."""
+        is_region = (op.type or "").startswith(_REGION_OF_VMAP)
+        return is_region or self.writes_into(op)
 
     def _keeps(self, op: Op) -> bool:
         """Note the arguments of an op; False for one that does nothing."""
@@ -200,6 +221,13 @@ class Program:
         read = (*self._users, *self._results)
         return [value for value in read if value in self.weights]
 
+    def is_parameter_list(self, owner: str) -> bool:
+        """Whether the weights of a module are an `nn.ParameterList`."""
+        read = (self.weights[value] for value in self.weights_read)
+        kinds = {weight.name: weight.kind for weight in read if weight.owner == owner}
+        names = {name for name, kind in kinds.items() if kind == "parameter"}
+        return bool(kinds) and names == set(map(str, range(len(kinds))))
+
     def is_used_outside(self, value: OutputPort, inside: Container[Op]) -> bool:
         """Whether a result, or an op that is not inside, uses a value."""
         if value in self._results:
@@ -233,7 +261,7 @@ class Program:
         used = {value for value in self.results if value is not None}
         kept: list[Op] = []
         for op in reversed(self.ops):
-            if self.writes_into(op) or any(out in used for out in op.outputs):
+            if self.has_effect(op) or any(out in used for out in op.outputs):
                 used.update(values_of(self.arguments[op]))
                 kept.append(op)
         self.ops = kept[::-1]
@@ -349,6 +377,17 @@ def values_of(argument: Any) -> Iterator[OutputPort]:
     elif isinstance(argument, list | tuple):
         for item in argument:
             yield from values_of(item)
+
+
+def _paths_of_weights(names: Iterable[str], are_kept: bool) -> dict[str, str]:
+    """The paths of weights by their names in the program, of which no two are equal."""
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        path = name if are_kept else valid_path(name)
+        while path in found.values():
+            path += "_"
+        found[name] = path
+    return found
 
 
 def valid_path(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from keyword import iskeyword
 from typing import Any, Final, NamedTuple
 
 from amanda.errors import FormatError
@@ -15,7 +16,8 @@ __all__ = [
     "ADD", "AND", "ANY", "ATOM", "COMPARE", "MUL", "NAME", "OR", "SHIFT", "UNARY",
     "WIDTH", "XOR",
     "Code", "Expression", "Number", "Slot", "constant_text", "expression",
-    "format_statement", "join", "literal",
+    "are_equal", "constant_key", "format_statement", "is_name", "join", "literal",
+    "member_text",
 ]  # fmt: skip
 
 ANY, COMPARE, OR, XOR, AND, SHIFT, ADD, MUL, UNARY, ATOM, NAME = range(11)
@@ -113,6 +115,43 @@ def constant_text(value: Any) -> str:
         "an argument that Python source cannot have", got=f"{value!r:.60}",
         expected="numbers, strings, element types, and lists of these",
     )  # fmt: skip
+
+
+def constant_key(value: Any) -> tuple[type, str]:
+    """What equal constants have in common: NaN equals itself, 0.0 neither -0.0 nor 0.
+
+    >>> constant_key(0.0) == constant_key(-0.0)
+    False
+    """
+    return type(value), repr(value)
+
+
+def are_equal(a: Any, b: Any) -> bool:
+    """
+    >>> are_equal(float("nan"), float("nan")), are_equal(1, 1.0)
+    (True, False)
+    """
+    return constant_key(a) == constant_key(b)
+
+
+def is_name(text: str) -> bool:
+    """Whether an attribute can be written after a dot.
+
+    >>> is_name("weight"), is_name("a-b"), is_name("0"), is_name("class")
+    (True, False, False, False)
+    """
+    return text.isidentifier() and not iskeyword(text)
+
+
+def member_text(owner: str, name: str) -> str:
+    """A member of a module.
+
+    >>> member_text("self", "head"), member_text("self", "a-b")
+    ('self.head', 'getattr(self, "a-b")')
+    """
+    if is_name(name):
+        return f"{owner}.{name}"
+    return f"getattr({owner}, {constant_text(name)})"
 
 
 _EXTREMES: Final = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import amanda
 from amanda.files import replace_file, write_safetensors
 from amanda.formatkit import file_errors
-from amanda.graph import Graph
+from amanda.graph import Graph, Op
 from amanda.tensors import Tensor
 from amanda_torch.records import PROGRAM_RECORDS
 from amanda_torch.source.classes import SourceClass, make_classes
@@ -53,16 +53,24 @@ class Source:
     """The source of the module that a graph is."""
 
     def __init__(self, graph: Graph, dictionary: Dictionary) -> None:
-        self.program = Program(graph, dictionary)
-        self.signature = read_signature(self.program)
-        self.root = build_calls(self.program)
-        self.is_sequence = self._is_sequence()
-        self.root.is_sequential = False
-        self.modules = build_modules(self.root, self.program)
+        self._read(Program(graph, dictionary))
+        plain: set[Op] = set()
+        while ops := self.program.without_states.intersection(_plain_ops(self.root)):
+            plain |= ops
+            self._read(Program(graph, dictionary, with_states=plain))
         self.classes = make_classes([
             module.instance for module in self.modules.values()
             if not module.call.is_sequential
         ])  # fmt: skip
+
+    def _read(self, program: Program) -> None:
+        """Find the modules of a program."""
+        self.program = program
+        self.signature = read_signature(program)
+        self.root = build_calls(program)
+        self.is_sequence = self._is_sequence()
+        self.root.is_sequential = False
+        self.modules = build_modules(self.root, program)
 
     def _is_sequence(self) -> bool:
         """Whether the whole module is an `nn.Sequential`, called with one tensor."""
@@ -203,6 +211,15 @@ class Source:
                     yield member
         for _, _, weight in self._layers():
             yield weight
+
+
+def _plain_ops(call: Call) -> Iterator[Op]:
+    """The ops of a call that are written as such, and not as layers."""
+    for item in call.items:
+        if not isinstance(item, Call):
+            yield item
+        elif item.layer is None:
+            yield from _plain_ops(item)
 
 
 _DOC: Final = "A module of PyTorch, written by Amanda; `load` loads its weights."

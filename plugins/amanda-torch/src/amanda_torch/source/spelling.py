@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final
 
-from amanda.dictionary import CallLayout
+from amanda.dictionary import Attr, CallLayout
 from amanda.errors import FormatError
 from amanda.graph import Graph, Op, OutputPort
 from amanda.types import TensorType
 from amanda_torch.codes import target_of
+from amanda_torch.records import positional_names
 from amanda_torch.source.bindings import FUNCTIONAL, FUNCTIONS, METHODS
 from amanda_torch.source.python_text import (
     ADD,
@@ -25,6 +26,7 @@ from amanda_torch.source.python_text import (
     UNARY,
     XOR,
     Expression,
+    are_equal,
     expression,
     join,
     literal,
@@ -146,11 +148,14 @@ def _call(
 ) -> Expression:
     """A function of PyTorch or a method of tensors, or else the overload itself."""
     layout = program.layouts[kind]
+    arguments = {**arguments, **_explicit_defaults(layout, arguments)}
     given = {
         name: value for name, value in arguments.items()
         if not (name in _USUAL and name in layout.optional
                 and (name in _UNUSED or value == _USUAL[name]))
     }  # fmt: skip
+    if any(map(_has_gaps, given.values())):
+        return _any_call(kind, arguments, layout)
     first = next(iter(given.values()), None)
     is_tensor = isinstance(first, OutputPort) and not _is_number(first)
     is_pointwise = "pointwise" in getattr(layout.op_def, "tags", ())
@@ -164,6 +169,20 @@ def _call(
     if base in FUNCTIONS or base in METHODS:
         return _head_call(f"torch.{base}", given, layout)
     return _any_call(kind, arguments, layout)
+
+
+def _has_gaps(value: Any) -> bool:
+    """Whether an argument is a list with nulls, which only ops take: of indices."""
+    return isinstance(value, list | tuple) and any(item is None for item in value)
+
+
+def _explicit_defaults(
+    layout: CallLayout, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The defaults of an op that PyTorch's functions of Python do not have."""
+    omitted = [name for name in _EXPLICIT if name not in arguments]
+    attrs = [layout.attrs[name] for name in omitted if name in layout.attrs]
+    return {attr.name: attr.default for attr in attrs if not attr.required}
 
 
 def _any_call(
@@ -182,7 +201,7 @@ def _head_call(
     """A call: required arguments by position, others by name unless at a default."""
     items: list[Expression] = []
     by_name = False
-    positional = layout.positional
+    positional = positional_names(layout, given)
     for name in [*positional, *(n for n in given if n not in positional)]:
         attr = layout.attrs.get(name)
         if name not in given:
@@ -191,8 +210,12 @@ def _head_call(
             by_name = by_name or name in layout.optional
             continue
         value = given[name]
-        is_default = attr is not None and not attr.required and value == attr.default
-        is_default = is_default and name not in _EXPLICIT and not iskeyword(name)
+        is_default = (
+            attr is not None
+            and _is_default(value, attr)
+            and name not in _EXPLICIT
+            and not iskeyword(name)
+        )
         if name in layout.optional and (is_default or value is None):
             by_name = True
             continue
@@ -206,6 +229,16 @@ def _head_call(
         is_named = by_name and name != "self"
         items.append(expression(f"{name}=", text) if is_named else text)
     return expression(head, "(", join(items), ")")
+
+
+def _is_default(value: Any, attr: Attr) -> bool:
+    """Whether an argument is at its default: of floats, -0.0 is not 0.0."""
+    default = attr.default
+    if attr.required:
+        return False
+    if type(value) is float and type(default) in (int, float):
+        return are_equal(value, float(default))
+    return bool(value == default)
 
 
 def _argument(name: str, value: Any) -> Expression:

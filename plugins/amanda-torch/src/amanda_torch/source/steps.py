@@ -13,6 +13,7 @@ from amanda_torch.records import (
     INPUT_RECORDS,
     NODE_RECORDS,
     PROGRAM_RECORDS,
+    positional_names,
     usual_groups,
 )
 from amanda_torch.source.forward import Body, Step, free_name, write_body
@@ -56,7 +57,7 @@ def op_step(op: Op, program: Program) -> Step:
     groups = usual_groups(program.layout(op), len(op.outputs))
     is_list = len(op.outputs) > 1 or groups != [-1] * len(op.outputs)
     if not bodies:
-        effect = program.writes_into(op)
+        effect = program.has_effect(op)
         return Step(
             spell(op, program), op.outputs, name, is_list, effect, keeps, base in _NAMES
         )
@@ -82,8 +83,9 @@ def _body_call(op: Op, program: Program, names: dict[str, str]) -> Expression:
     layout = program.layout(op)
     given = program.arguments[op]
     items: list[Expression] = []
-    rest = [key for key in given if key not in layout.positional]
-    for key in [*layout.positional, *rest]:
+    positional = positional_names(layout, given)
+    rest = [key for key in given if key not in positional]
+    for key in [*positional, *rest]:
         if key not in given and key not in layout.variadic:
             continue
         value = given.get(key, [])

@@ -10,12 +10,14 @@ from amanda_std import ops
 from amanda_std.mappings import cast_to
 from amanda_torch.mapping.calls import torch_functions
 from amanda_torch.mapping.type_promotion import (
+    as_ordered,
     as_truth,
     as_value,
     is_number,
     number,
     promote,
     result_type,
+    with_order,
 )
 
 __all__ = ["READ", "binary"]
@@ -114,9 +116,9 @@ def read_xlog1py(a: Any, b: Any) -> Any:
 
 def read_heaviside(x: Any, values: Any) -> Any:
     x, values = promote(x, values)
-    step = ops.where(ops.less(x, number(0, x.dtype)), number(0, x.dtype),
-                     number(1, x.dtype))  # fmt: skip
-    return ops.where(ops.equal(x, number(0, x.dtype)), values, step)
+    zero, one = number(0, x.dtype), number(1, x.dtype)
+    step = ops.where(ops.less(as_ordered(x), as_ordered(zero)), zero, one)
+    return ops.where(ops.equal(x, zero), values, step)
 
 
 def read_lerp(start: Any, end: Any, weight: Any) -> Any:
@@ -269,10 +271,10 @@ READ = torch_functions(
         "pow.Tensor_Tensor pow.Tensor_Scalar pow.Scalar": read_pow,
         _names("float_power", "Tensor_Tensor", "Tensor_Scalar", "Scalar"):
             read_float_power,
-        "maximum max.other": binary(ops.maximum),
-        "minimum min.other": binary(ops.minimum),
-        "fmax": _ignoring_nan(ops.maximum),
-        "fmin": _ignoring_nan(ops.minimum),
+        "maximum max.other": binary(with_order(ops.maximum)),
+        "minimum min.other": binary(with_order(ops.minimum)),
+        "fmax": _ignoring_nan(with_order(ops.maximum)),
+        "fmin": _ignoring_nan(with_order(ops.minimum)),
         "atan2 arctan2": binary(ops.atan2, floating=True),
         "hypot": binary(ops.hypot),
         "logaddexp": binary(ops.logaddexp, floating=True),

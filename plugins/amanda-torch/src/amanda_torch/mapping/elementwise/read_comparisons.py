@@ -10,7 +10,7 @@ import numpy as np
 from amanda_std import ops
 from amanda_torch.mapping.calls import torch_functions
 from amanda_torch.mapping.elementwise.read_arithmetic import binary
-from amanda_torch.mapping.type_promotion import as_truth, number, promote
+from amanda_torch.mapping.type_promotion import as_ordered, as_truth, number, promote
 
 __all__ = ["READ"]
 
@@ -20,6 +20,11 @@ def _logic(op: Callable[..., Any]) -> Callable[..., Any]:
         return op(as_truth(a), as_truth(b))
 
     return read
+
+
+def _compare(op: Callable[..., Any]) -> Callable[..., Any]:
+    """A comparison by the order of elements."""
+    return binary(lambda a, b: op(as_ordered(a), as_ordered(b)))
 
 
 def _constant(x: Any, *, value: bool) -> Any:
@@ -94,8 +99,7 @@ def read_is_in(elements: Any, tests: Any, *, assume_unique: bool = False,
     return ops.logical_not(found) if invert else found
 
 
-_COMPARISONS: dict[str, Any] = {
-    "eq": ops.equal, "ne": ops.not_equal, "not_equal": ops.not_equal,
+_ORDERS: dict[str, Any] = {
     "lt": ops.less, "less": ops.less, "le": ops.less_equal,
     "less_equal": ops.less_equal, "gt": ops.greater, "greater": ops.greater,
     "ge": ops.greater_equal, "greater_equal": ops.greater_equal,
@@ -103,8 +107,11 @@ _COMPARISONS: dict[str, Any] = {
 
 READ = torch_functions(
     {
-        **{f"{name}.Tensor {name}.Scalar": binary(op)
-           for name, op in _COMPARISONS.items()},
+        "eq.Tensor eq.Scalar": binary(ops.equal),
+        **{f"{name}.Tensor {name}.Scalar": binary(ops.not_equal)
+           for name in ("ne", "not_equal")},
+        **{f"{name}.Tensor {name}.Scalar": _compare(op)
+           for name, op in _ORDERS.items()},
         "logical_and": _logic(ops.logical_and),
         "logical_or": _logic(ops.logical_or),
         "logical_xor": _logic(ops.logical_xor),

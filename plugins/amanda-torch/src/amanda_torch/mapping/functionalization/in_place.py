@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 from amanda import namespace
-from amanda.dictionary import Dictionary
+from amanda.dictionary import Dictionary, OpDef
 from amanda.graph import Graph, Op, OutputPort, Provenance
 from amanda.tensors import Tensor
 from amanda.types import TensorType
@@ -20,6 +20,7 @@ from amanda_torch.mapping.functionalization.custom_ops import (
 )
 from amanda_torch.mapping.functionalization.effects import remove_unused, unwrap_effects
 from amanda_torch.mapping.functionalization.foreach import expand_foreach
+from amanda_torch.mapping.functionalization.memory import read_memory, sees_memory
 from amanda_torch.mapping.functionalization.mutation_results import assign_mutated
 from amanda_torch.mapping.functionalization.statistics import (
     update_instance_statistics,
@@ -43,6 +44,14 @@ from amanda_torch.records import (
 __all__ = ["functionalize"]
 
 _FUNCTIONAL: Final = {
+    "aten.bernoulli_.float": "aten.bernoulli.p",
+    "aten.float_power_.Scalar": "aten.float_power.Tensor_Scalar",
+    "aten.float_power_.Tensor": "aten.float_power.Tensor_Tensor",
+    "aten.floor_divide_.Tensor": "aten.floor_divide.default",
+    "aten.ldexp_.default": "aten.ldexp.Tensor",
+    "aten.pow_.Scalar": "aten.pow.Tensor_Scalar",
+    "aten.pow_.Tensor": "aten.pow.Tensor_Tensor",
+    "aten.transpose_.default": "aten.transpose.int",
     "aten.normal_.default": "aten.normal_functional.default",
     "aten.random_.default": "aten.random.default",
     "aten._native_batch_norm_legit.default":
@@ -54,7 +63,10 @@ _FUNCTIONAL: Final = {
         "aten._native_batch_norm_legit_functional.default",
 }  # fmt: skip
 """Ops that return what others write, where the name does not follow from theirs."""
-_HANDLES: Final = ("detach_", "squeeze_", "unsqueeze_", "t_", "transpose_")
+_HANDLES: Final = (
+    "detach_", "squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdims_",
+    "as_strided_",
+)  # fmt: skip
 """Ops that change how a tensor sees its memory, and not the memory."""
 
 
@@ -105,18 +117,22 @@ class _Functionalization:
         for op in order:
             for then in list(op.control_outputs):
                 self.graph.uncontrol(op, then)
-        if not any(self._writes(op) for op in order):
+        if not any(self._writes(op) or sees_memory(op) for op in order):
             return set()
         for i, op in enumerate(order):
             given = list(op.inputs)  # as storages are found by
             written = self._writes(op)
             self._refresh(op, [] if is_custom(op) else written)
+            if given and given[0] is not None and sees_memory(op):
+                read_memory(self.graph, self.storages, op, given[0])
             if is_custom(op):
                 self._record_writes(op, given, next(iter(order[i + 1 :]), None))
-            elif base_name(op) in _HANDLES:
-                self._replace_handle(op)
+            elif base_name(op) in _HANDLES and given[0] is not None:
+                self._replace_handle(op, given[0])
             elif written:
                 self._replace_write(op, written)
+            elif op.outputs and op.outputs[0] in self.storages.views:
+                continue
             elif given and given[0] is not None and is_view(op, given[0]):
                 self._add_views(op, given)
         for op in [op for op in self.graph if op in updates]:
@@ -157,13 +173,15 @@ class _Functionalization:
             if target is not None:
                 self.storages.write(target, value, after)
 
-    def _replace_handle(self, op: Op) -> None:
+    def _replace_handle(self, op: Op, base: OutputPort) -> None:
         """Replace an op that changes a tensor object: it is a view from now on."""
-        base = op.inputs[0]
-        assert base is not None
-        self.storages.add_view(op.outputs[0], op, 0, base)
-        self.storages.views[base] = self.storages.views[op.outputs[0]]
-        op.type = (op.type or "").replace("_.", ".", 1)
+        views = self.storages.views
+        if op.outputs[0] not in views:
+            self.storages.add_view(op.outputs[0], op, 0, base)
+        views[base] = views[op.outputs[0]]
+        functional = self._functional_type(op)
+        assert functional is not None
+        op.type = functional
 
     def _replace_write(self, op: Op, written: list[int]) -> None:
         """Replace a write by an op whose result is the new value."""
@@ -227,7 +245,7 @@ class _Functionalization:
     def _add_functional(
         self, op: Op, type: str, outputs: int
     ) -> tuple[OutputPort, ...]:
-        attrs = dict(op.attrs)
+        attrs = _required_defaults(op, self.dictionary[type]) | dict(op.attrs)
         if base_name(op) == "batch_norm":
             attrs.pop("cudnn_enabled", None)
         if op.type == "aten.batch_norm.default":
@@ -268,6 +286,14 @@ class _Functionalization:
         update = self.graph.add("aten.copy_.default", [storage.origin, storage.value])
         update.output.type = storage.origin.type
         return {update, storage.origin.op}
+
+
+def _required_defaults(op: Op, functional: OpDef) -> dict[str, Any]:
+    """The defaults of the arguments of an op that its functional form must have."""
+    known = {} if op.definition is None else op.definition.attrs_by_name
+    required = [attr.name for attr in functional.attrs if attr.required]
+    return {name: known[name].default for name in required if name in known
+            and not known[name].required}  # fmt: skip
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from amanda.graph import Graph, Op, OutputPort
@@ -49,6 +50,14 @@ class Storages:
         view = self.view_of(base)
         steps = (*view.steps, (op, index))
         self.views[port] = View(view.storage, steps, port, view.version)
+
+    def add_view_of_memory(
+        self, port: OutputPort, base: OutputPort, steps: Sequence[Op]
+    ) -> None:
+        """Record that ops see the storage of a value, however the value sees it."""
+        storage = self.view_of(base).storage
+        path = tuple((op, 0) for op in steps)
+        self.views[port] = View(storage, path, port, storage.version)
 
     def current(self, port: OutputPort, before: Op | None) -> OutputPort:
         """The value of a tensor now; views of a base that was written are repeated."""

@@ -1,16 +1,66 @@
-"""Whether ops that copy only where they must do copy, by the strides in the file."""
+"""How tensors lie in memory, by the strides in the file, and which ops copy them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from amanda.graph import Op, OutputPort
 from amanda.types import TensorType
 from amanda_torch.records import INPUT_RECORDS, NODE_RECORDS
 
-__all__ = ["shares_memory", "viewable"]
+__all__ = ["Memory", "memory_of", "offset_of", "shares_memory", "viewable"]
+
+
+class Memory(NamedTuple):
+    """How the elements of a dense tensor lie in memory."""
+
+    axes: tuple[int, ...]
+    """The axes from the outermost one to that of neighbours."""
+    offset: int
+    """The place of the first element in the storage."""
+
+    @property
+    def is_in_rows(self) -> bool:
+        """Whether the axes are in their usual order."""
+        return self.axes == tuple(range(len(self.axes)))
+
+
+def memory_of(port: OutputPort) -> Memory | None:
+    """How a tensor lies in memory; None where it is not dense, or not known."""
+    recorded = _entry_of(port)
+    rank = port.type.shape.rank if isinstance(port.type, TensorType) else None
+    if recorded is None:
+        return None if rank is None else Memory(tuple(range(rank)), 0)
+    sizes = _numbers(recorded.get("sizes"))
+    strides = _numbers(recorded.get("strides"))
+    offset = offset_of(port)
+    if sizes is None or strides is None or offset is None:
+        return None
+    axes = dense_order(sizes, strides)
+    return None if axes is None else Memory(axes, offset)
+
+
+def dense_order(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
+    """The axes from the outermost one; None where elements are apart, or overlap.
+
+    >>> dense_order([2, 3], [1, 2]), dense_order([2, 3], [6, 2])
+    ((1, 0), None)
+    """
+    axes = tuple(range(len(sizes)))
+    if _is_contiguous(sizes, strides):
+        return axes
+    order = tuple(sorted(axes, key=lambda axis: -strides[axis]))
+    turned = [sizes[i] for i in order], [strides[i] for i in order]
+    return order if _is_contiguous(*turned) else None
+
+
+def offset_of(port: OutputPort) -> int | None:
+    """The place of the first element of a tensor in its storage; None if not known."""
+    recorded = _entry_of(port)
+    found = [0] if recorded is None else _numbers([recorded.get("storage_offset", {})])
+    return None if found is None else found[0]
 
 
 def shares_memory(op: Op, source: OutputPort) -> bool:

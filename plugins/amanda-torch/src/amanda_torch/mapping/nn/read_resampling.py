@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from amanda.types import DType
 from amanda_std import ops
+from amanda_std.mappings import cast_to
 from amanda_torch.mapping.calls import torch_functions
-from amanda_torch.mapping.shape_arguments import integer, shape_argument
+from amanda_torch.mapping.shape_arguments import dims_of, shape_argument
 
 __all__ = ["READ"]
+
+_EXACT = 1 << 20
+"""Factors with denominators up to this one have exact products with sizes."""
 
 
 def _resize(x: Any, axes: int, size: Any, scales: Any, **attrs: Any) -> Any:
@@ -19,13 +24,25 @@ def _resize(x: Any, axes: int, size: Any, scales: Any, **attrs: Any) -> Any:
     places = list(range(2, 2 + axes))
     factors = [s for s in scales or () if s is not None]
     if size is None:
-        dims = x.type.shape.dims[2:]
-        size = [int(integer(d, "a size") * float(s))
-                for d, s in zip(dims, factors, strict=True)]  # fmt: skip
+        dims = dims_of(x)[2:]
+        size = [_scale_size(d, float(s)) for d, s in zip(dims, factors, strict=True)]
     if len(factors) == axes and attrs["coordinates"] != "align_corners":
         scale = np.asarray([float(s) for s in factors], "float64")
         return ops.resize(x, shape_argument(size), scale, axes=places, **attrs)
     return ops.resize(x, shape_argument(size), axes=places, **attrs)
+
+
+def _scale_size(dim: Any, factor: float) -> Any:
+    """A size times a factor, rounded down: a number or a value as the size is.
+
+    Fractions of small numbers are computed by integers, which keep symbolic sizes;
+    others as PyTorch does, with its rounding."""
+    if isinstance(dim, int):
+        return int(dim * factor)
+    above, below = factor.as_integer_ratio()
+    if below <= _EXACT:
+        return dim * np.int64(above) // np.int64(below)
+    return cast_to(cast_to(dim, DType("float64")) * np.float64(factor), DType("int64"))
 
 
 def _nearest(axes: int, *, exact: bool) -> Callable[..., Any]:

@@ -13,10 +13,12 @@ from amanda_torch.mapping.calls import torch_functions
 from amanda_torch.mapping.shape_arguments import axes_of, axis_of
 from amanda_torch.mapping.type_promotion import (
     as_float,
+    as_ordered,
     as_truth,
     number,
     promote,
     wide,
+    with_order,
 )
 
 __all__ = ["READ", "along", "count", "variance", "vector_norm"]
@@ -94,14 +96,16 @@ def _extremum_along(value: Callable[..., Any], index: Callable[..., Any]) -> Any
         if not rank_of(x):
             return ops.identity(x), np.asarray(0, "int64")
         axis = axis_of(dim, x)
-        return (value(x, [axis], keepdims=keepdim), index(x, axis, keepdims=keepdim))
+        best = value(x, [axis], keepdims=keepdim)
+        return best, index(as_ordered(x), axis, keepdims=keepdim)
 
     return read
 
 
 def read_aminmax(x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
     axes = None if dim is None or not rank_of(x) else [axis_of(dim, x)]
-    return ops.min(x, axes, keepdims=keepdim), ops.max(x, axes, keepdims=keepdim)
+    least, most = with_order(ops.min), with_order(ops.max)
+    return least(x, axes, keepdims=keepdim), most(x, axes, keepdims=keepdim)
 
 
 def _ratio(x: Any, total: Any, size: Any) -> Any:
@@ -278,15 +282,15 @@ def _running_extremum(op: Callable[..., Any], compare: Callable[..., Any]) -> An
         if not rank_of(x):
             return ops.identity(x), np.asarray(0, "int64")
         axis = axis_of(dim, x)
-        values = op(x, axis)
+        values = op(as_ordered(x), axis)
         places = ops.arange(0, ops.dim(x, axis=axis))
         shape = [1] * rank_of(x)
         shape[axis] = -1
         places = ops.broadcast_to(ops.reshape(places, shape), ops.shape_of(x))
-        is_new = compare(x, values)
+        is_new = compare(as_ordered(x), values)
         if x.dtype.kind == "float":
             is_new = ops.logical_or(is_new, ops.isnan(x))
-        return values, ops.cumulative_max(
+        return cast_to(values, x.dtype), ops.cumulative_max(
             ops.where(is_new, places, ops.zeros_like(places)), axis
         )
 
@@ -341,14 +345,14 @@ READ = torch_functions(
         "nansum": read_nansum,
         "mean mean.dim": read_mean,
         "nanmean": read_nanmean,
-        "max amax": _extremum(ops.max),
-        "min amin": _extremum(ops.min),
+        "max amax": _extremum(with_order(ops.max)),
+        "min amin": _extremum(with_order(ops.min)),
         "all all.dim all.dims": _truth(ops.all),
         "any any.dim any.dims": _truth(ops.any),
         "argmax": _argument(ops.argmax),
         "argmin": _argument(ops.argmin),
-        "max.dim": _extremum_along(ops.max, ops.argmax),
-        "min.dim": _extremum_along(ops.min, ops.argmin),
+        "max.dim": _extremum_along(with_order(ops.max), ops.argmax),
+        "min.dim": _extremum_along(with_order(ops.min), ops.argmin),
         "aminmax": read_aminmax,
         "var": read_var_of_all,
         "var.dim": read_var,

@@ -19,6 +19,7 @@ from amanda_torch.mapping.shape_arguments import (
     scalar,
     shape_argument,
 )
+from amanda_torch.records import MEMORY_NOTE
 
 __all__ = ["READ", "permute", "take_slice"]
 
@@ -283,23 +284,29 @@ def _places(size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
     return place.astype("int64")
 
 
-def read_as_strided(
-    x: Any, size: Any, stride: Any, storage_offset: int | None = None
-) -> Any:
-    """Elements of contiguous memory."""
-    expect(all(isinstance(n, int) for n in (*size, *stride)), "symbolic strides")
+def read_as_strided(x: Any, size: Any, stride: Any, storage_offset: int | None = None,
+                    *, context: Any) -> Any:  # fmt: skip
+    """Elements of a tensor that lies in rows, as functionalization gives it."""
+    _require_known_memory(context)
     flat = ops.reshape(x, [-1])
     return ops.gather(flat, _places(size, stride, storage_offset or 0), 0)
 
 
 def read_as_strided_scatter(x: Any, src: Any, size: Any, stride: Any,
-                            storage_offset: int | None = None) -> Any:  # fmt: skip
-    expect(all(isinstance(n, int) for n in (*size, *stride)), "symbolic strides")
+                            storage_offset: int | None = None,
+                            *, context: Any) -> Any:  # fmt: skip
+    _require_known_memory(context)
     place = _places(size, stride, storage_offset or 0).reshape(-1)
     flat = ops.scatter_elements(
         ops.reshape(x, [-1]), place, ops.reshape(src, [-1]), axis=0
     )
     return ops.reshape(flat, ops.shape_of(x))
+
+
+def _require_known_memory(context: Any) -> None:
+    reason = context.source.attrs.get(MEMORY_NOTE)
+    if reason is not None:
+        raise Decline(reason)
 
 
 def read_flip(x: Any, dims: Sequence[int]) -> Any:
@@ -375,16 +382,17 @@ def _product(a: Any, b: int) -> Any:
     return a * b if isinstance(a, int) else a * np.int64(b)
 
 
-def read_resize(x: Any, size: Sequence[Any]) -> Any:
+def read_resize(x: Any, size: Sequence[Any], *, context: Any) -> Any:
     """The first elements in a new shape, zeros behind them."""
+    _require_known_memory(context)
     expect(all(isinstance(n, int) for n in size), "a size known at run time only")
     flat, count = ops.reshape(x, [-1]), math.prod(size)
     more = ops.zeros([count], dtype=x.dtype)
     return ops.reshape(ops.slice_(ops.concat(flat, more), [0], [count]), list(size))
 
 
-def read_resize_as(x: Any, other: Any) -> Any:
-    return read_resize(x, list(other.type.shape.dims))
+def read_resize_as(x: Any, other: Any, *, context: Any) -> Any:
+    return read_resize(x, list(other.type.shape.dims), context=context)
 
 
 READ = torch_functions(

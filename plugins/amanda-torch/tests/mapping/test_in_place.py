@@ -1,0 +1,65 @@
+"""Methods that change a tensor in place, whose functional op has another name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import amanda
+
+torch = pytest.importorskip("torch", reason="makes the programs")
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from exported_calls import Call  # noqa: E402  it imports torch
+
+X = torch.arange(1.0, 7.0).reshape(2, 3)
+
+CALLS = {
+    "transpose_": lambda y, x: y.transpose_(0, 1),
+    "swapaxes_": lambda y, x: y.swapaxes_(0, -1),
+    "swapdims_": lambda y, x: y.swapdims_(1, 0),
+    "t_": lambda y, x: y.t_(),
+    "unsqueeze_": lambda y, x: y.unsqueeze_(1).squeeze_(1).unsqueeze_(0).squeeze_(),
+    "pow_ of a number": lambda y, x: y.pow_(3),
+    "pow_": lambda y, x: y.pow_(x),
+    "**=": lambda y, x: y.__ipow__(2),
+    "float_power_ of a number": lambda y, x: y.float_power_(2),
+    "float_power_": lambda y, x: y.float_power_(x),
+    "floor_divide_": lambda y, x: y.floor_divide_(x + 1),
+    "floor_divide_ of a number": lambda y, x: y.floor_divide_(2),
+    "ldexp_": lambda y, x: y.ldexp_(x),
+    "bernoulli_": lambda y, x: y.bernoulli_(1.0),
+    "polygamma_": lambda y, x: y.polygamma_(1),
+    "xlogy_": lambda y, x: y.xlogy_(x),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_method_changes_a_tensor(name):
+    dtype = torch.float64 if "float_power" in name else torch.float32
+
+    def compute(x):
+        y = x.clone()
+        z = CALLS[name](y, x)
+        y.mul_(2)
+        return y + 1, z
+
+    x = X.to(dtype)
+    graph = amanda.load(torch.export.export(Call(compute), (x,), strict=False))
+    found = amanda.run(graph, [x.numpy()], backend="numpy").values()
+    for ours, theirs in zip(found, compute(x), strict=True):
+        np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-5)
+
+
+def test_a_chance_that_is_omitted_is_a_half():
+    def draw(x):
+        return x.clone().bernoulli_()
+
+    x = torch.zeros(1000)
+    graph = amanda.load(torch.export.export(Call(draw), (x,), strict=False))
+    [found] = amanda.run(graph, [x.numpy()], backend="numpy", seed=0).values()
+    assert set(found) == {0, 1}
+    assert 400 < found.sum() < 600
