@@ -89,7 +89,7 @@ def _report_error(error: BaseException, arguments: list[str], call: Invocation) 
         kind = type(fault).__name__
         told = {"kind": kind, "message": fault.message, **fault.parts()}
         told["problems"] = list(fault.problems)  # type: ignore[assignment]
-        print(to_json(call.verb, code, {"error": told}))  # noqa: T201
+        print(to_json(call.verb, code, {"error": told}), flush=True)  # noqa: T201
     return code
 
 

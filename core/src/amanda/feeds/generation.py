@@ -167,7 +167,7 @@ def _expect_possible(port: Parameter, shape: tuple[int, ...]) -> None:
             f"random values of input {name!r} do not fit the memory",
             expected=f"at most {there:,} bytes",
             got=f"{needed:,} bytes",
-            hint="dims={NAME: SIZE}, or --dim NAME=SIZE, gives symbolic dims a size",
+            hint="dims={NAME: SIZE} gives symbolic dims a size",
         )
 
 
