@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from typing import TextIO
 
 import click
 
@@ -38,13 +39,18 @@ def run_and_report(arguments: list[str]) -> int:
         sys.stderr.write("amanda: interrupted\n")
         return INTERRUPTED
     except BrokenPipeError:
-        _silence_stdout()
+        _silence(sys.stdout)
         return BROKEN_PIPE
     except BaseException as error:  # noqa: BLE001  the last place to report it
+        fault = _as_amanda_error(error, call.plugin)
         with suppress(OSError):  # no place to report it to
-            return _report_error(error, arguments, call)
-        _silence_stdout()
-        return _as_amanda_error(error, call.plugin).exit_code
+            _report_error(error, fault, arguments, call)
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:  # a full device; Python would report it again at its end
+                _silence(stream)
+        return fault.exit_code
 
 
 def _open_missing_streams() -> None:
@@ -75,10 +81,10 @@ def _invoke(arguments: list[str], call: Invocation) -> int:
         return done.exit_code
 
 
-def _report_error(error: BaseException, arguments: list[str], call: Invocation) -> int:
+def _report_error(
+    error: BaseException, fault: AmandaError, arguments: list[str], call: Invocation
+) -> None:
     """Print an error to standard error, and as JSON if requested."""
-    fault = _as_amanda_error(error, call.plugin)
-    code = fault.exit_code
     name = f"amanda {call.verb}" if call.verb else "amanda"
     if os.environ.get("AMANDA_DEBUG") == "1":
         import traceback
@@ -89,8 +95,7 @@ def _report_error(error: BaseException, arguments: list[str], call: Invocation) 
         kind = type(fault).__name__
         told = {"kind": kind, "message": fault.message, **fault.parts()}
         told["problems"] = list(fault.problems)  # type: ignore[assignment]
-        print(to_json(call.verb, code, {"error": told}), flush=True)  # noqa: T201
-    return code
+        print(to_json(call.verb, fault.exit_code, {"error": told}))  # noqa: T201
 
 
 def _as_amanda_error(error: BaseException, plugin: Plugin | None) -> AmandaError:
@@ -122,7 +127,7 @@ def _message_of(error: click.ClickException) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _silence_stdout() -> None:
-    """Redirect standard output, so that a broken pipe raises nothing at exit."""
+def _silence(stream: TextIO) -> None:
+    """Redirect an output that cannot be written to, so that it raises nothing at exit."""
     with suppress(OSError, ValueError):  # not a file: nothing to flush
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
