@@ -128,6 +128,6 @@ def _message_of(error: click.ClickException) -> str:
 
 
 def _silence(stream: TextIO) -> None:
-    """Redirect an output that cannot be written to, so that it raises nothing at exit."""
+    """Redirect an output that cannot be written to: it raises nothing at exit then."""
     with suppress(OSError, ValueError):  # not a file: nothing to flush
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
