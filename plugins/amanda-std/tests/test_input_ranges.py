@@ -234,3 +234,11 @@ def test_sizes_of_dims_are_those_that_are_given() -> None:
     assert feeds["x"].shape == (6, 2)
     assert 1 < feeds["at"].max() <= 5
     assert str(graph.parameters[0].type) == "float32[n, 2]"
+
+
+def test_nothing_is_known_of_a_namespace_without_a_mapping() -> None:
+    """No error of a plug-in either: random feeds are drawn for such graphs, too."""
+    graph = Graph("toy/any/1")
+    graph.parameter("float32[n]", "x")
+    assert find_input_ranges(graph) == {}
+    assert all(not entry.fault for entry in amanda.default_host().entries("hooks"))

@@ -291,20 +291,3 @@ def test_rows_that_a_loop_collects_need_no_gradient(tmp_path):
         y, rows = module(torch.tensor([1.0, 2.0, 3.0]), torch.tensor(count))
         assert rows.tolist() == [12.0 + 6 * i for i in range(count)]
         assert y.tolist() == [(1.0 + count) * n for n in (1, 2, 3)]
-
-
-def test_state_is_named_as_the_reason():
-    from amanda.errors import ConversionError
-
-    class Counter(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("count", torch.zeros(3))
-
-        def forward(self, x):
-            self.count.add_(x)
-            return self.count * 2
-
-    graph = amanda.load(torch.export.export(Counter(), (torch.ones(3),)))
-    with pytest.raises(ConversionError, match="a buffer that the program changes"):
-        amanda.convert(amanda.convert(graph, "std"), "torch")

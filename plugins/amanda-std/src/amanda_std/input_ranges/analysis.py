@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import amanda
+from amanda.errors import ConversionError
 from amanda.feeds import InputRange
 from amanda.graph import Graph, Op, OutputPort, Parameter
 from amanda.types import TensorType
@@ -27,10 +28,14 @@ _LENGTHS: Final = frozenset({"lengths", "steps"})
 
 
 def find_input_ranges(graph: Graph) -> dict[str | int, InputRange]:
-    """The values that the inputs of a graph of any namespace accept."""
+    """The values that the inputs of a graph accept, if its namespace has a mapping to
+    the hub."""
     hub = graph
     if graph.namespace != NAMESPACE:
-        hub = amanda.convert(graph, NAMESPACE, keep_foreign=True)
+        try:
+            hub = amanda.convert(graph, NAMESPACE, keep_foreign=True)
+        except ConversionError:
+            return {}
     infer(hub)
     lower(hub, lambda op: is_not_composite(op) or op.type in INDEX_READERS)
     fold(hub)

@@ -1,4 +1,4 @@
-"""To PyTorch: branches and loops, whose bodies are graphs; state is declined."""
+"""To PyTorch: branches and loops, whose bodies are graphs."""
 
 from __future__ import annotations
 
@@ -28,17 +28,4 @@ def write_while(o: Any, *xs: Any, condition: Any, body: Any,
     )  # fmt: skip
 
 
-def decline_state(o: Any, *_: Any, **__: Any) -> Any:
-    """Variables are no buffers yet: a program of PyTorch would have to write them."""
-    del o
-    raise Decline(
-        "programs of PyTorch are written without state; a variable would have to be a "
-        "buffer that the program changes"
-    )
-
-
-_STATE = ("variable", "read", "assign", "assign_add", "assign_subtract")
-
-WRITE: dict[str, Any] = {
-    "if": write_if, "while": write_while, **dict.fromkeys(_STATE, decline_state),
-}  # fmt: skip
+WRITE: dict[str, Any] = {"if": write_if, "while": write_while}
