@@ -314,7 +314,6 @@ DIFFERENTIABLE = sorted(
 )
 NEEDS_STATIC = {
     "qr": "it differs for tall and wide matrices",
-    "squeeze": "without axes, the dims that are 1 decide the rank",
 }
 """Ops whose gradient needs static shapes, and why."""
 
