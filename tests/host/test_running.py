@@ -535,7 +535,8 @@ def test_what_there_is(host):
 
 def test_results_of_one_name_are_refused(host: Host, graph: Graph) -> None:
     graph.result(graph.parameters[1], "out")
-    text = told(UsageError, lambda: amanda.compile(graph, "table", host=host))
+    run = amanda.compile(graph, "table", host=host)
+    text = told(UsageError, lambda: run([ONE, ONE]))
     assert "2 results of the graph are named 'out'" in text
     values = list(graph.results)
     found = amanda.run(graph, [ONE, ONE], values, backend="table", host=host)

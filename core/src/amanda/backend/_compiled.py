@@ -100,8 +100,6 @@ class Compiled:
         self._feeds = Feeds(self.inputs, self._feed_key)
         self._refs = ref_slots(self.inputs)
         self._files = tuple(_mapped_files(graph))
-        if keys is None:
-            _expect_distinct(self.outputs, "results", "a run returns one for each name")
         self._slots = [slot.key for slot in self.outputs]
         self._keys = self._slots if keys is None else list(keys)
         self._host = host
@@ -114,6 +112,9 @@ class Compiled:
         self._call_again = (
             None if self._refs else self.executable_attribute("call_again")
         )
+        self._repeats_names = len(set(self._slots)) < len(self._slots)
+        if self._repeats_names:
+            self._call_again = None  # so that every call is checked
         self._streams: RandomStreams | None = None
         """Streams of random numbers; None for those of the surrounding call."""
         self._before: RandomStreams | None = None
@@ -190,6 +191,8 @@ class Compiled:
     ) -> dict[Any, Any]:
         """Run on feeds that may be invalid, and fire the events of a run."""
         _check_call(self, feeds, out)
+        if self._repeats_names and self._keys == self._slots:
+            _expect_distinct(self.outputs, "results", "a run returns one for each name")
         host, fire = self._host, self._fire
         try:
             bound = self._feeds.bind(feeds)
