@@ -62,7 +62,9 @@ class ProgramExecutable:
         as_tensors = any(isinstance(value, torch.Tensor) for value in values)
         with nullcontext() if as_tensors else torch.no_grad():
             found = self._program_for(values).run(values)
-        return found if as_tensors else [to_numpy(value) for value in found]
+        if as_tensors:
+            return found
+        return [to_numpy(value, is_row_major=True) for value in found]
 
     def _program_for(self, values: Sequence[Any]) -> LoadedProgram:
         types = [_type_of(v) for v, untyped in zip(values, self._untyped, strict=True)
