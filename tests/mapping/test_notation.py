@@ -7,16 +7,17 @@ import time
 from itertools import permutations
 
 import pytest
-from mapping.toys import TO, A, B, a_side, b_side, chain, lines, there, toys
+from mapping.toys import TO, A, B, Typing, a_side, b_side, chain, lines, there, toys
 
 from amanda.errors import FormatError
 from amanda.graph import Graph
 from amanda.mapping import PlainSide, RuleMapping, RuleSet, Signature
+from amanda.tensors import Tensor
 
 BACK = "toy/a/13"
 
 
-def between(text, left=A, right=B, **more):
+def between(text, left=A, right=B, side=PlainSide, **more):
     """A mapping by these rules; the sides are tables of signatures."""
     rules = RuleSet("mine", "toy/a", "toy/b")
     rules.equations(text, "mine.rules", **more)
@@ -24,7 +25,7 @@ def between(text, left=A, right=B, **more):
         key: kept if isinstance(kept, Signature) else kept[-1]
         for key, kept in left.items()
     }
-    return RuleMapping(PlainSide(BACK, left.get), PlainSide(TO, right.get), rules)
+    return RuleMapping(side(BACK, left.get), side(TO, right.get), rules)
 
 
 def back(graph, mapping=None):
@@ -100,8 +101,6 @@ def test_an_op_that_is_not_commutative_keeps_its_order():
 
 
 def test_constants_match_on_either_side():
-    from amanda.tensors import Tensor
-
     mapping = between("Identity(x)  <=  plus(x, 0)")
     for order in permutations(range(2)):
         graph = Graph(TO, name="g")
@@ -110,6 +109,78 @@ def test_constants_match_on_either_side():
         inputs = [[x, zero][i] for i in order]
         graph.result(graph.add("plus", inputs, name="p").output)
         assert lines(back(graph, mapping).graph) == ["p = Identity(g:x)"]
+
+
+def with_constant(*, crossed, inside=None, outside=None):
+    """plus(x, 2), perhaps with an op inside or around it, or in the other order."""
+    graph = Graph(TO, name="g")
+    x = graph.parameter(chain(type="float32[2, 3]").parameters[0].type, name="x")
+    two = graph.constant(Tensor.of(2, "int32"), name="two").output
+    inner = graph.add(inside, [x], name="inner").output if inside else x
+    inputs = [two, inner] if crossed else [inner, two]
+    made = graph.add("plus", inputs, name="p").output
+    graph.result(graph.add(outside, [made]).output if outside else made)
+    return graph
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("Softmax[13:](x, axis=v)  <=  plus(x, v)", "p = Softmax(g:x) {'axis': 2}"),
+        ("Split(x, axis=v)  <=  plus(x, v)", "p = Split(g:x) {'axis': 2}"),
+        ("Sum(x, axes=[v])  <=  plus(x, v)", None),  # an input of Sum since 13
+        ("Merge(x, y)  <=  plus(x, y)  if is_constant(y)", "p = Merge(g:x, two:0)"),
+        ("Merge(x, y)  <=  plus(x, y)  if rank(y) == 0", "p = Merge(g:x, two:0)"),
+        ("Merge(y, x)  <=  plus(x, y)  if not rank(y) == 0", "p = Merge(g:x, two:0)"),
+    ],
+)
+def test_conditions_choose_the_order_of_inputs(rule, expected, crossed):
+    made = back(with_constant(crossed=crossed), between(rule)).graph
+    if expected is None:
+        (op,) = (op for op in made if op.type == "Sum")
+        assert op.inputs[0].name == "x"
+        assert op.inputs[1].op.attrs["value"].tolist() == [2]
+    else:
+        assert expected in lines(made)
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+def test_conditions_choose_the_order_inside_patterns(crossed):
+    mapping = between("Softmax[13:](x, axis=v)  <=  relu(plus(x, v))")
+    graph = with_constant(crossed=crossed, outside="relu")
+    made = back(graph, mapping).graph
+    (op,) = (op for op in made if not op.is_constant)
+    assert (op.inputs[0].name, op.attrs) == ("x", {"axis": 2})
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+def test_conditions_decided_during_conversion_choose_the_order(crossed):
+    """The type of the inner op is known only once it is mapped."""
+    rules = "Merge(x, y)  <=  plus(x, y)  if rank(x) == 2\nRelu(x)  <=>  relu(x)"
+    graph = with_constant(crossed=crossed, inside="relu")
+    made = back(graph, between(rules, side=Typing)).graph
+    assert "p = Merge(inner:0, two:0)" in lines(made)
+
+
+def test_no_order_where_no_value_is_constant():
+    mapping = between("Softmax[13:](x, axis=v)  <=  plus(x, v)")
+    graph = Graph(TO, name="g")
+    x, y = (graph.parameter(name=n) for n in "xy")
+    graph.result(graph.add("plus", [x, y], name="p").output)
+    (gap,) = back(graph, mapping).report.gaps
+    assert "is not constant" in str(gap)
+
+
+def test_inputs_that_a_version_lacks_are_not_invented():
+    first = {"Clip": Signature(("x",))}
+    mapping = between("Clip(x, lo, hi)  <=>  clamp(x, lo, hi)", left=first)
+    graph = Graph(BACK, name="g")
+    x = graph.parameter(name="x")
+    graph.result(graph.add("Clip", [x], name="c").output)
+    done = mapping.conversion(graph, TO)
+    assert [gap.op for gap in done.report.gaps] == ["Clip"]
+    assert "clamp needs the input lo, and lo is absent" in str(done.report.gaps[0])
 
 
 def deep(depth, leaf, op):

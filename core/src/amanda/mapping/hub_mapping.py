@@ -30,8 +30,11 @@ from amanda.current_host import host_in_use
 from amanda.dictionary import parse_name
 from amanda.errors import AmandaError
 from amanda.graph import SCOPES_RECORD, STATE_NOTE, VALUE_NOTE, Graph, Op, state_ports
-from amanda.mapping.engine.compiled_rule import CompiledRule
-from amanda.mapping.engine.cover import RuleMatch, decide_match
+from amanda.mapping.engine.compiled_rule import (
+    CompiledRule,
+    RuleMatch,
+    decide_match,
+)
 from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.engine.trim import trim
 from amanda.mapping.lowering import Overrides, lower
@@ -40,7 +43,7 @@ from amanda.mapping.routes.report import ChangedPort, Conversion
 from amanda.mapping.routes.route import GapMet
 from amanda.mapping.rule_mapping import RuleMapping
 from amanda.mapping.rules.rule_set import RuleSet
-from amanda.mapping.side import PlainSide, Side, answer_question
+from amanda.mapping.side import Decline, PlainSide, Side, answer_question
 
 __all__ = ["HUB", "HubMapping", "SideFactory", "discover_rules"]
 
@@ -302,14 +305,16 @@ def _is_built(program: RuleProgram, op: Op) -> bool:
 
 
 def _matches(rule: CompiledRule, op: Op, part: Op | None) -> bool:
-    slots: list[Any] = [None] * rule.width
-    ops: list[Op] = []
     if part is not None and rule.size == 1:
         return False
-    if rule.match(op, slots, ops) is not None or (part and part not in ops):
-        return False
+
+    def decide(match: RuleMatch) -> None:
+        if part is not None and part not in match.ops:
+            raise Decline(f"{part} is not in the pattern")
+        decide_match(match, answer_question)
+
     try:
-        decide_match(RuleMatch(rule, slots, [op]), answer_question)
+        rule.first_of(op, decide)
     except AmandaError:
         return False
     return True

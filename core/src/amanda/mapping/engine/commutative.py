@@ -2,7 +2,9 @@
 
 A pattern is matched from its root inwards, and each commutative op uses its inputs in
 their order first. Where that fails, matching is repeated with the last choice swapped,
-at most `MAX_TRIES` times, so that patterns of many such ops stay cheap.
+at most `MAX_TRIES` times, so that patterns of many such ops stay cheap. Where an order
+matches, but a guard declines, or the other side needs the content of a value that is
+not constant, the next order that matches is tried (`CompiledRule.find`).
 """
 
 from __future__ import annotations
@@ -27,13 +29,17 @@ QuickCheck: TypeAlias = "Callable[[Any, Slots], bool] | None"
 
 
 class InputOrders:
-    """The choices of one attempt: first the given ones, then the plain order."""
+    """The choices of one attempt: first the given ones, then the plain order.
 
-    __slots__ = ("_at", "_given")
+    `number` counts the attempts.
+    """
 
-    def __init__(self, choices: list[bool]) -> None:
+    __slots__ = ("_at", "_given", "number")
+
+    def __init__(self, choices: list[bool], number: int = 1) -> None:
         self._given = choices
         self._at = 0
+        self.number = number
 
     def choose(self) -> bool:
         """Whether the inputs of the next commutative op are swapped."""
@@ -43,33 +49,36 @@ class InputOrders:
         return self._given[self._at - 1]
 
     def next(self) -> InputOrders | None:
-        """The choices to try next; None where all were tried."""
+        """The choices to try next; None where all were tried, or `MAX_TRIES`."""
         choices = self._given[: self._at]
         while choices and choices[-1]:
             choices.pop()
-        if not choices:
+        if not choices or self.number == MAX_TRIES:
             return None
         choices[-1] = True
-        return InputOrders(choices)
+        return InputOrders(choices, self.number + 1)
 
 
 def try_input_orders(match_op: MatchOp, at: int) -> MatchOp:
-    """A matcher that tries input orders; `at` is the slot of the choices."""
+    """A matcher that tries input orders; `at` is the slot of the choices, where those
+    to begin with may be."""
 
     def try_orders(op: Op, slots: Slots, ops: list[Op]) -> str | None:
-        orders: InputOrders | None = InputOrders([])
+        orders: InputOrders = slots[at] or InputOrders([])
         first: str | None = None
-        for _ in range(MAX_TRIES):
+        while True:
             slots[at] = orders
             why = match_op(op, slots, ops)
             if why is None:
                 return None
             first = first or why
-            assert orders is not None
-            orders = orders.next()
-            if orders is None:
-                return first
+            following = orders.next()
+            if following is None:
+                break
+            orders = following
             ops.clear()
+        if orders.number < MAX_TRIES:
+            return first
         return f"{first} (and so in {MAX_TRIES} orders of commutative inputs)"
 
     return try_orders

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from amanda.errors import Undecided
+from amanda.errors import AmandaError, Undecided
 from amanda.graph import Graph, Op, OutputPort
 from amanda.mapping.lenses.lens import equivalent_values
 from amanda.mapping.rules.terms import (
@@ -40,6 +40,8 @@ __all__ = [
     "RuleStep",
     "MatchOp",
     "CompiledRule",
+    "RuleMatch",
+    "decide_match",
     "describe_value",
     "compile_fetch",
     "compile_guard",
@@ -54,6 +56,7 @@ AnswerQuestion: TypeAlias = Callable[[OutputPort, str], Any]
 RuleStep: TypeAlias = "Callable[[Slots, AnswerQuestion], None]"
 """Raises Decline where it does not hold, Undecided where that is not known yet."""
 Fetch: TypeAlias = "Callable[[Slots, AnswerQuestion], Any]"
+_Result = TypeVar("_Result")
 
 
 class InactiveRule(Exception):
@@ -99,6 +102,71 @@ class CompiledRule:
     is_function: bool = False
     edges: int = 0
     """The control edges inside a pattern."""
+    orders: int | None = None
+    """The slot of the input orders, if any op of the pattern is commutative."""
+
+    def find(self, op: Op, after: RuleMatch | None = None) -> RuleMatch | str:
+        """The first match with an op, or the next one after a match, since commutative
+        ops may match in several input orders. Where there is none, the reason."""
+        slots: Slots = [None] * self.width
+        if after is not None:
+            at = self.orders
+            following = None if at is None else after.slots[at].next()
+            if at is None or following is None:
+                return "no other order of inputs matches"
+            slots[at] = following
+        ops: list[Op] = []
+        why = self.match(op, slots, ops)
+        return RuleMatch(self, slots, ops) if why is None else why
+
+    def first_of(self, op: Op, use: Callable[[RuleMatch], _Result]) -> _Result:
+        """What a function returns for the first match that it does not decline.
+
+        Otherwise raises what it raised for the first match, or Decline."""
+        first: AmandaError | None = None
+        match = self.find(op)
+        while not isinstance(match, str):
+            try:
+                return use(match)
+            except AmandaError as why:
+                first = first or why
+            match = self.find(op, match)
+        raise first or Decline(match)
+
+
+class RuleMatch:
+    """A rule that matches by structure, with its slots.
+
+    `step` counts the steps that passed; `why` is the reason that the next is undecided.
+    """
+
+    __slots__ = ("ops", "rule", "slots", "step", "why")
+
+    def __init__(self, rule: CompiledRule, slots: Slots, ops: list[Op]) -> None:
+        self.rule = rule
+        self.slots = slots
+        self.ops = ops
+        self.step = 0
+        self.why = ""
+
+    @property
+    def is_decided(self) -> bool:
+        return self.step == len(self.rule.steps)
+
+
+def decide_match(match: RuleMatch, ask: AnswerQuestion) -> bool:
+    """Run the steps of a rule; False where one is undecided. Raises Decline."""
+    steps, slots, at = match.rule.steps, match.slots, match.step
+    try:
+        while at < len(steps):
+            steps[at](slots, ask)
+            at += 1
+    except Undecided as why:
+        match.why = why.message
+        return False
+    finally:
+        match.step = at
+    return True
 
 
 def describe_value(value: Any) -> str:

@@ -26,14 +26,8 @@ from amanda.mapping.engine.carry import (
     source_names,
     start_graph,
 )
-from amanda.mapping.engine.cover import (
-    COPY_WHOLE,
-    MAP,
-    Cover,
-    CoverEntry,
-    RuleMatch,
-    decide_match,
-)
+from amanda.mapping.engine.compiled_rule import RuleMatch, decide_match
+from amanda.mapping.engine.cover import COPY_WHOLE, MAP, Cover, CoverEntry
 from amanda.mapping.engine.discard import discard_op, empty_graph
 from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.routes.report import (

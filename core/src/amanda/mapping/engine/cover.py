@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from amanda.errors import AmandaError, Undecided
+from amanda.errors import AmandaError
 from amanda.graph import CONSTANT, CORE, Graph, Op, OutputPort
-from amanda.mapping.engine.compiled_rule import AnswerQuestion, CompiledRule, Slots
+from amanda.mapping.engine.compiled_rule import CompiledRule, RuleMatch, decide_match
 from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.side import answer_question, rule_op_type
 
@@ -23,8 +23,6 @@ __all__ = [
     "COPY_WHOLE",
     "Cover",
     "CoverEntry",
-    "RuleMatch",
-    "decide_match",
 ]
 
 MAP, COPY, COPY_WHOLE = range(3)
@@ -33,26 +31,6 @@ MAP, COPY, COPY_WHOLE = range(3)
 # How far a rule got before it declined, to report the nearest rules.
 _VERSION, _STRUCTURE, _DECISION = range(3)
 _KEEP: Final = "keep"
-
-
-class RuleMatch:
-    """A rule that matches by structure, with its slots.
-
-    `step` counts the steps that passed; `why` is the reason that the next is undecided.
-    """
-
-    __slots__ = ("ops", "rule", "slots", "step", "why")
-
-    def __init__(self, rule: CompiledRule, slots: Slots, ops: list[Op]) -> None:
-        self.rule = rule
-        self.slots = slots
-        self.ops = ops
-        self.step = 0
-        self.why = ""
-
-    @property
-    def is_decided(self) -> bool:
-        return self.step == len(self.rule.steps)
 
 
 class CoverEntry:
@@ -80,21 +58,6 @@ class CoverEntry:
 
     def decline(self, rule: CompiledRule, why: str, stage: int = _DECISION) -> None:
         self.declined.append((rule.id, rule.text, why, stage))
-
-
-def decide_match(match: RuleMatch, ask: AnswerQuestion) -> bool:
-    """Run the steps of a rule; False where one is undecided. Raises Decline."""
-    steps, slots, at = match.rule.steps, match.slots, match.step
-    try:
-        while at < len(steps):
-            steps[at](slots, ask)
-            at += 1
-    except Undecided as why:
-        match.why = why.message
-        return False
-    finally:
-        match.step = at
-    return True
 
 
 class Cover:
@@ -187,35 +150,44 @@ class Cover:
             if op in self.taken:
                 self.taken.discard(op)
                 self.deferred[op] = self._entry(op)
+        rule = failed.rule
+        if self._add_matches(entry, rule, after=failed):
+            return
         rules = self.program.candidates(entry.type).for_op(entry.op)
-        at = next(
-            (i for i, rule in enumerate(rules) if rule is failed.rule), len(rules)
-        )
+        at = next((i for i, one in enumerate(rules) if one is rule), len(rules))
         self._candidates(entry, rules[at + 1 :])
 
     def _candidates(self, entry: CoverEntry, rules: Sequence[CompiledRule]) -> None:
-        op = entry.op
         for rule in rules:
-            slots: Slots = [None] * rule.width
-            ops: list[Op] = []
-            why = rule.match(op, slots, ops)
-            if why is None and rule.size > 1:
-                why = self._outward(ops, rule.edges)
-            if why is not None:
-                entry.decline(rule, why, _STRUCTURE)
-                continue
-            match = RuleMatch(rule, slots, ops)
-            if rule.steps:
-                try:
-                    decided = decide_match(match, answer_question)
-                except AmandaError as declined:
-                    entry.decline(rule, declined.message)
-                    continue
-            else:
-                decided = True
-            entry.matches.append(match)
-            if decided and not rule.is_function:
+            if self._add_matches(entry, rule):
                 break
+
+    def _add_matches(
+        self, entry: CoverEntry, rule: CompiledRule, after: RuleMatch | None = None
+    ) -> bool:
+        """Add the matches of a rule up to the first that is certain.
+
+        Returns whether one is. Where none is added, the reason is that of the first."""
+        op = entry.op
+        declined: tuple[str, int] | None = None
+        count = len(entry.matches)
+        match = rule.find(op, after)
+        while not isinstance(match, str):
+            why = self._outward(match.ops, rule.edges) if rule.size > 1 else None
+            try:
+                if why is not None:
+                    declined = declined or (why, _STRUCTURE)
+                elif decide_match(match, answer_question):
+                    entry.matches.append(match)
+                    return not rule.is_function
+                else:
+                    entry.matches.append(match)
+            except AmandaError as error:
+                declined = declined or (error.message, _DECISION)
+            match = rule.find(op, match)
+        if after is None and len(entry.matches) == count:
+            entry.decline(rule, *(declined or (match, _STRUCTURE)))
+        return False
 
     def _outward(self, ops: list[Op], edges: int) -> str | None:
         """The reason if something inside a pattern is used elsewhere, else None."""

@@ -31,6 +31,8 @@ from amanda.mapping.rules.terms import (
     OpTerm,
     TermPart,
     Var,
+    questioned_variables,
+    subterms,
     variables,
 )
 from amanda.mapping.side import REQUIRED, Decline, Side, Signature
@@ -57,7 +59,7 @@ def compile_row(
     """Compile an equation for one direction and two sides; InactiveRule if it does not
     apply."""
     here, there = row.sides(forward)
-    matcher = MatcherCompiler(source, lenses, hints)
+    matcher = MatcherCompiler(source, lenses, hints, _checked_variables(row, forward))
     match_op = matcher.compile(here)
     if row.guard is not None:
         matcher.steps.append(compile_guard(row.guard, matcher.slots))
@@ -76,7 +78,24 @@ def compile_row(
         is_chain(needs),
         row.loss,
         edges=here.edges,
+        orders=matcher.orders,
     )
+
+
+def _checked_variables(row: Equation, forward: bool) -> frozenset[str]:
+    """Variables that a guard, a lens or an attribute has conditions for."""
+    here, there = row.sides(forward)
+    found = [*questioned_variables(here), *questioned_variables(there)]
+    if row.guard is not None:
+        found += variables(row.guard)
+        found += questioned_variables(row.guard)
+    for part in subterms(there):
+        if isinstance(part, OpTerm):
+            for value in part.attrs.values():
+                found += variables(value)
+        elif not isinstance(part, Var):
+            found += variables(part)
+    return frozenset(var.name for var in found)
 
 
 class _EmitterCompiler:

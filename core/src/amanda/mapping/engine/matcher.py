@@ -60,10 +60,17 @@ OUTPUT_COUNT = "outputs"
 
 
 class MatcherCompiler:
-    """Compiles one term; `slots` has the slot of each variable."""
+    """Compiles one term; `slots` has the slot of each variable.
+
+    `checked` are the variables that guards and the other side have conditions for.
+    """
 
     def __init__(
-        self, side: Side, lenses: Mapping[str, Lens], hints: frozenset[str]
+        self,
+        side: Side,
+        lenses: Mapping[str, Lens],
+        hints: frozenset[str],
+        checked: frozenset[str] = frozenset(),
     ) -> None:
         self.side = side
         self.lenses = lenses
@@ -72,22 +79,22 @@ class MatcherCompiler:
         self.width = 0
         self.steps: list[RuleStep] = []
         self.absent: set[str] = set()
-        """Variables of optional inputs."""
+        """Variables of inputs that are optional, or that this version lacks."""
         self.origins: dict[str, tuple[int, Any]] = {}
         """For variables of attributes: the slot of the attribute, and its default."""
+        self.orders: int | None = None
+        """The slot of the input orders of commutative ops."""
+        self._checked = checked
         self._late: list[tuple[int, LensTerm]] = []
         self._counts: Counter[str] = Counter()
-        self._orders: int | None = None
 
     def compile(self, term: OpTerm) -> MatchOp:
         self._counts = Counter(var.name for var in variables(term))
         match_op = self._op(term)
         self._lenses()
-        return (
-            match_op
-            if self._orders is None
-            else try_input_orders(match_op, self._orders)
-        )
+        if self.orders is None:
+            return match_op
+        return try_input_orders(match_op, self.orders)
 
     def fresh(self) -> int:
         self.width += 1
@@ -127,29 +134,36 @@ class MatcherCompiler:
                 continue
             repeats = signature.variadic is not None and i >= len(signature.inputs)
             named = signature.inputs[i : i + 1]
-            if arg.optional or (named and named[0] in signature.optional):
+            if (
+                arg.optional
+                or not (named or repeats)
+                or (named and named[0] in signature.optional)
+            ):
                 self.absent.add(arg.name)
             elif repeats and arg.name != ANYTHING:
                 least = len(term.args) - any(map(_is_rest, term.args))
         return least
 
     def _is_plain(self, term: OpTerm) -> bool:
-        """Whether all inputs are variables that are not bound yet."""
+        """Whether all inputs are variables that are not bound yet, and those of a
+        commutative op are interchangeable."""
         names = [a.name for a in term.args if isinstance(a, Var) and not a.rest]
         fresh = {n for n in names if n not in self.slots and n != ANYTHING}
         if len(fresh) != len(term.args):
             return False
         signature = require_signature(self.side, term)
-        return not signature.commutative or all(self._counts[n] == 1 for n in fresh)
+        return not signature.commutative or (
+            all(self._counts[n] == 1 for n in fresh) and not fresh & self._checked
+        )
 
     def _inputs(self, term: OpTerm, signature: Signature) -> MatchOp:
         is_pair = len(term.args) == 2 and not any(map(_is_rest, term.args))
         if signature.commutative and is_pair:
             fits = tuple(self._fits(arg) for arg in term.args)
-            if self._orders is None:
-                self._orders = self.fresh()
+            if self.orders is None:
+                self.orders = self.fresh()
             one, other = (self._bind(arg) for arg in term.args)
-            return match_two_inputs((one, other), (fits[0], fits[1]), self._orders)
+            return match_two_inputs((one, other), (fits[0], fits[1]), self.orders)
         binds: list[tuple[int, str | None, BindPart]] = []
         rest: tuple[int, int, BindPart] | None = None
         for i, arg in enumerate(term.args):

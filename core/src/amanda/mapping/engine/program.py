@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from amanda.errors import AmandaError, Undecided
+from amanda.errors import AmandaError
 from amanda.graph import Op
-from amanda.mapping.engine.compiled_rule import CompiledRule, InactiveRule
+from amanda.mapping.engine.compiled_rule import (
+    CompiledRule,
+    InactiveRule,
+    decide_match,
+)
 from amanda.mapping.engine.emitter import compile_row
 from amanda.mapping.engine.rule_index import RuleIndex
 from amanda.mapping.rules.functions import FunctionRule, compile_function
@@ -97,15 +100,8 @@ class RuleProgram:
 
 def _decline_reason(rule: CompiledRule, op: Op) -> str | None:
     """Why a rule declines an op, as far as known in its graph; None if it may not."""
-    slots: list[Any] = [None] * rule.width
-    why = rule.match(op, slots, [])
-    if why is not None:
-        return why
     try:
-        for step in rule.steps:
-            step(slots, answer_question)
-    except Undecided:
-        return None
+        rule.first_of(op, lambda match: decide_match(match, answer_question))
     except AmandaError as declined:
         return declined.message
     return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from amanda.errors import AmandaError, ConversionError
 from amanda.graph import Graph, Op, OutputPort
-from amanda.mapping.engine.compiled_rule import CompiledRule
+from amanda.mapping.engine.compiled_rule import CompiledRule, RuleMatch
 from amanda.mapping.engine.program import RuleProgram
 from amanda.mapping.rule_mapping import RuleMapping
 from amanda.mapping.rules import protobuf
@@ -97,16 +97,10 @@ class Process:
         making = _SingleOpContext(self.program, graph, dict(values))
         reasons = []
         for rule in self.program.candidates(self.type).near(op):
-            slots: list[Any] = [None] * rule.width
-            why = rule.match(op, slots, [])
-            if why is None:
-                try:
-                    for step in rule.steps:
-                        step(slots, making.ask)
-                    return tuple(rule.build(making, graph, slots, op, None))
-                except AmandaError as error:
-                    why = error.message
-            reasons.append(f"{rule.id}: {why}")
+            try:
+                return tuple(rule.first_of(op, making.build_match))
+            except AmandaError as why:
+                reasons.append(f"{rule.id}: {why.message}")
         raise ConversionError(f"no rule supports {op}", problems=reasons)
 
     def __str__(self) -> str:
@@ -116,9 +110,6 @@ class Process:
 def builds_op(program: RuleProgram, rule: CompiledRule, op: Op) -> bool:
     """Whether a rule for one op builds what the target supports, tried in a graph of
     its own."""
-    slots: list[Any] = [None] * rule.width
-    if rule.match(op, slots, []) is not None:
-        return False
     graph = Graph(program.target.name)
     values = dict.fromkeys(v for v in op.inputs if v is not None)
     inputs = [value for value in values if constant_of(value) is None]
@@ -126,9 +117,7 @@ def builds_op(program: RuleProgram, rule: CompiledRule, op: Op) -> bool:
     making = _SingleOpContext(program, graph, dict(made))
     check = getattr(program.target, "check", None)
     try:
-        for step in rule.steps:
-            step(slots, making.ask)
-        rule.build(making, graph, slots, op, None)
+        rule.first_of(op, making.build_match)
         return check is None or not any(
             check(each) for each in graph if not each.is_graph and not each.is_constant
         )
@@ -170,6 +159,14 @@ class _SingleOpContext:
         self.build = program.target.build
         self.graph = graph
         self.made = made
+
+    def build_match(self, match: RuleMatch) -> Sequence[OutputPort | None]:
+        """The outputs for the op of a match. AmandaError where a step declines, or
+        cannot be decided."""
+        rule, slots = match.rule, match.slots
+        for step in rule.steps:
+            step(slots, self.ask)
+        return rule.build(self, self.graph, slots, match.ops[0], None)
 
     def value(self, value: Any) -> Any:
         if not isinstance(value, OutputPort) or value in self.made:
