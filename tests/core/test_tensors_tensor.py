@@ -506,3 +506,16 @@ def test_large_unsigned_numbers_beside_small_ones() -> None:
     assert Tensor.of(values, "uint64").tolist() == values
     with pytest.raises(InvalidTypeError, match="cannot be converted to"):
         Tensor.of([0, 2**64], "uint64")
+
+
+@pytest.mark.parametrize("dtype", ["string", "bytes"])
+@pytest.mark.parametrize("values", [[], [[], []], np.zeros((0, 3), object)])
+def test_empty_lists_are_tensors_of_strings(values: Any, dtype: str) -> None:
+    tensor = Tensor.of(values, dtype)
+    assert tensor.type == TensorType(dtype, np.shape(values))
+    assert tensor.tolist() == np.asarray(values).tolist()
+
+
+def test_empty_arrays_of_numbers_are_no_strings() -> None:
+    with pytest.raises(InvalidTypeError, match="another element type"):
+        Tensor.of(np.zeros(0), "string")

@@ -91,6 +91,8 @@ CASES: dict[str, Case] = {
         [(5, 6)], attention(L.MultiHeadAttention, 3, 2, dropout=0.1)),
     "GroupQueryAttention, causal, with scores": (
         [(5, 6)], attention(L.GroupQueryAttention, 2, 4, 2, with_scores=True)),
+    "MultiHeadAttention over an axis that is a number": (
+        [(4, 3)], lambda x: L.MultiHeadAttention(2, 3, attention_axes=1)(x, x)),
     "MultiHeadAttention with a constant mask": (
         [(4, 3)], lambda x: L.MultiHeadAttention(2, 3)(
             x, x, attention_mask=np.tri(4, dtype=bool)[None])),

@@ -382,7 +382,7 @@ def _source_of(values: Any, dtype: ElementType | None) -> TensorSource:
             f"cannot convert to an array: {error}", got=type(values)
         ) from error
     found = DType.of(array)
-    if found is string:
+    if found is string or (is_string and not is_array and not array.size):
         items = array.reshape(-1).tolist()
         return Tensor.strings(items, array.shape, dtype or string)._source
     element = dtype or found

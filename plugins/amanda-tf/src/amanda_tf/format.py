@@ -165,7 +165,7 @@ def _read(source: Any, dictionary: Dictionary, tags: Names) -> Graph:
     if folder is not None:
         from amanda_tf.saved_models import read_saved_model
 
-        return read_saved_model(folder, dictionary, text_list(tags))
+        return read_saved_model(folder, dictionary, text_list("tags", tags))
     if tags is not None:
         raise UsageError("tags are for SavedModels, and this is none", got=tags)
     with file_errors(source):

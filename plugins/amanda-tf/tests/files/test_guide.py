@@ -11,6 +11,7 @@ import pytest
 
 import amanda
 from amanda import cli
+from amanda.errors import UsageError
 
 tf = pytest.importorskip("tensorflow", reason="needs TensorFlow, to make the model")
 GUIDE = Path(__file__).parents[4] / "docs/guide.md"
@@ -68,6 +69,13 @@ def test_the_commands_of_the_guide(folder: Path, capsys: Any) -> None:
     dims = {name: str(amanda.load(folder / f"{name}.onnx").parameters[0].type)
             for name in ("fixed", "named")}  # fmt: skip
     assert dims == {"fixed": "float32[4, 3]", "named": "float32[batch, 3]"}
+
+
+@pytest.mark.parametrize("option", ["tags", "inputs", "outputs"])
+@pytest.mark.parametrize("wrong", [5, ["serve", 5], {"serve": 1}])
+def test_names_are_text(folder: Path, option: str, wrong: Any) -> None:
+    with pytest.raises(UsageError, match=f"{option} are names"):
+        amanda.load(folder / "saved_model", **{option: wrong})
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,8 @@ def read_multi_head_attention(
 ) -> Any:  # fmt: skip
     """Attention of several heads over the axis of steps."""
     del value_dim, output_shape, num_heads
-    axes = [1] if attention_axes is None else list(attention_axes)
+    axes = [1] if attention_axes is None else attention_axes
+    axes = [axes] if isinstance(axes, int) else list(axes)
     expect(
         rank_of(query) == 3 and axes in ([1], [-2]),
         "attention over other axes than the second of three",

@@ -38,16 +38,27 @@ class Choices(NamedTuple):
         if signature is not None and (inputs is not None or outputs is not None):
             raise UsageError("a signature has its own inputs and outputs; give one")
         return cls(
-            signature, text_list(inputs), text_list(outputs), variables == "freeze"
+            signature,
+            text_list("inputs", inputs),
+            text_list("outputs", outputs),
+            variables == "freeze",
         )
 
 
-def text_list(value: str | Sequence[str] | None) -> list[str] | None:
+def text_list(what: str, value: str | Sequence[str] | None) -> list[str] | None:
     """Names given as a list, or as text with commas between them."""
     if value is None:
         return None
     items = value.split(",") if isinstance(value, str) else value
-    return [str(item).strip() for item in items]
+    if not isinstance(items, list | tuple) or not all(
+        isinstance(item, str) for item in items
+    ):
+        raise UsageError(
+            f"{what} are names",
+            expected=f"{what}=['first', 'second'] or {what}='first,second'",
+            got=repr(value),
+        )
+    return [item.strip() for item in items]
 
 
 def apply_choices(graph: Graph, choices: Choices) -> Graph:
