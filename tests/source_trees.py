@@ -4,21 +4,44 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
-def statements(tree: ast.AST, *, typing_only: bool = True) -> Iterator[ast.AST]:
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
     """Every statement in a module or statement, however deep, in order.
 
-    Exception handlers and cases of `match` are among them, expressions are not.
-    Without `typing_only`, what stands under `if TYPE_CHECKING` is left out."""
+    Exception handlers and cases of `match` are among them, expressions are not."""
     for block in _BLOCKS:
         for node in getattr(tree, block, ()):
-            if not typing_only and _is_type_checking(node):
-                continue
             yield node
-            yield from statements(node, typing_only=typing_only)
+            yield from statements(node)
+
+
+class ImportStatement(NamedTuple):
+    """An import statement, and whether it runs: one for type checkers only does not."""
+
+    node: ast.Import | ast.ImportFrom
+    runs: bool
+
+
+@cache
+def import_statements(text: str) -> tuple[ImportStatement, ...]:
+    """Every import statement of a source text, which is parsed once for all tests."""
+    return tuple(_import_statements(ast.parse(text), runs=True))
+
+
+def _import_statements(tree: ast.AST, *, runs: bool) -> Iterator[ImportStatement]:
+    """Those of a module or statement, however deep, in order."""
+    for block in _BLOCKS:
+        for node in getattr(tree, block, ()):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                yield ImportStatement(node, runs)
+            else:
+                inside = runs and not _is_type_checking(node)
+                yield from _import_statements(node, runs=inside)
 
 
 def _is_type_checking(node: ast.AST) -> bool:

@@ -15,7 +15,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
-from source_trees import statements
+from source_trees import import_statements
 
 pytestmark = pytest.mark.install_independent
 
@@ -54,7 +54,7 @@ def below_faces(root: Path) -> Iterator[str]:
         package = file.relative_to(folder).parts[0]
         if package == "amanda":
             continue
-        for node in statements(ast.parse(file.read_text(encoding="utf-8"))):
+        for node, _ in import_statements(file.read_text(encoding="utf-8")):
             for line, module, name in imported(node):
                 top = module.partition(".")[0]
                 if top == package or top not in OWNERS:

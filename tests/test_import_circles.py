@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from source_trees import statements
+from source_trees import import_statements
 
 pytestmark = pytest.mark.install_independent
 
@@ -33,13 +33,15 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
+def imported(text: str) -> Iterator[tuple[str, str]]:
     """(module, name) of each import that runs; not those for type checkers only."""
-    for node in statements(tree, typing_only=False):
-        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            yield from ((node.module, alias.name) for alias in node.names)
-        elif isinstance(node, ast.Import):
+    for node, runs in import_statements(text):
+        if not runs:
+            continue
+        if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
+        elif node.module and node.level == 0:
+            yield from ((node.module, alias.name) for alias in node.names)
 
 
 @cache
@@ -48,7 +50,7 @@ def import_graph() -> Imports:
     paths = modules()
     graph: dict[str, set[str]] = {}
     for module, path in paths.items():
-        names = imported(ast.parse(path.read_text(encoding="utf-8")))
+        names = imported(path.read_text(encoding="utf-8"))
         wanted = {f"{m}.{n}" if f"{m}.{n}" in paths else m for m, n in names}
         graph[module] = (wanted & paths.keys()) - {module}
     return graph

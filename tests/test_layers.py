@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from source_trees import statements
+from source_trees import import_statements
 
 pytestmark = pytest.mark.install_independent
 
@@ -167,10 +167,10 @@ def imports(file: Path, module: str, modules: set[str]) -> Iterator[tuple[int, s
 @cache
 def importing(text: str) -> tuple[ast.AST, ...]:
     """The nodes that may import; a text is parsed once for all the copies of it."""
+    if "import_module" not in text and "__import__" not in text:
+        return tuple(each.node for each in import_statements(text))
     kinds = ast.Import | ast.ImportFrom | ast.Call
-    has_calls = "import_module" in text or "__import__" in text
-    nodes = (ast.walk if has_calls else statements)(ast.parse(text))
-    return tuple(node for node in nodes if isinstance(node, kinds))
+    return tuple(n for n in ast.walk(ast.parse(text)) if isinstance(n, kinds))
 
 
 def absolute(name: str | None, level: int, file: Path, module: str) -> str:

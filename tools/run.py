@@ -7,7 +7,7 @@
 
 Set-up is stored in `.venv` and `.tox` in the root folder, with the output of each step.
 Arguments after `--` are passed to pytest: `python3 tools/run.py tests -- -k graph`.
-Of a test with many cases, 8 are run, evenly spaced; `tox run -e py` runs them all.
+Of a test with many cases, 5 are run, evenly spaced; `tox run -e py` runs them all.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ AGAIN = {
     "quick": ("-m", LEFT_OUT, *(f"--ignore={path}" for path in OF_CORE)),
 }
 """What steps leave out that "py", and "core" before it, run with the same result."""
-CASES = ("--most-cases", "8")
+CASES = ("--most-cases", "5")
 """How many cases of a test are run; `tox run -e py` runs all."""
 CASES_AGAIN = ("--most-cases", "3")
 """How many of them are run again where other packages are installed."""
