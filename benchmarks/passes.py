@@ -175,15 +175,15 @@ def measure_chain(count: int, rounds: int) -> list[str]:
     (large,) = built
     building /= len(large)
     copy_time, small_costs = copy_seconds(large, rounds), measure_passes(small, rounds)
-    usual = copy_time / copy_seconds(small, rounds)
+    copy_growth = copy_time / copy_seconds(small, rounds)
     print(f"{len(large):,} ops; CPU time, best of {rounds}")
     print(f"copying takes {copy_time / len(large) * 1e6:.2f} us per op, ", end="")
-    print(f"{usual:.1f} times that of a tenth; building {building * 1e6:.2f} us")
+    print(f"{copy_growth:.1f} times that of a tenth; building {building * 1e6:.2f} us")
     print(f"{'':22}{'over a copy':>12}{'again':>8}{'growth':>8}{'of calls':>9}"
           f"{'replaced':>10}{'over building':>15}")  # fmt: skip
     missed = []
     for name, cost in measure_passes(large, rounds).items():
-        growth = cost.first / small_costs[name].first / usual
+        growth = cost.first / small_costs[name].first / copy_growth
         run: Pass = getattr(passes, name)
         calls = count_calls(run, large) / count_calls(run, small)
         again = cost.again / copy_time
