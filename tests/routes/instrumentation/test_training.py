@@ -199,3 +199,51 @@ def test_an_input_of_unknown_rank(backend: str) -> None:
     w0 = np.array([0.5, 2.0])
     want = w0 - 0.1 * 2 * w0 * (X**2).sum(axis=0) / X.size
     np.testing.assert_allclose(trained.weights["w"], want, rtol=1e-5)
+
+
+@amanda.function
+def scaled(x):
+    """Twice its argument, at the start."""
+    scale = x.port.graph.constant(np.array([2.0, 2.0], "float32"), "scale")
+    return x * Value(scale.output)
+
+
+@pytest.mark.parametrize("place", ["twice", "in a branch", "in the branch first"])
+def test_a_weight_of_a_function_that_is_called_twice_is_one(place: str) -> None:
+    """The mean of x s^2 has the gradient 2 s mean(x) by each element of s."""
+    graph = Graph("amanda/std/1")
+    x = graph.parameter("float32[n, 2]", "x")
+    flag = graph.parameter("bool[]", "flag")
+    with tracing(graph):
+        y = Value(x)
+        for call in (1, 2):
+            if place == {1: "in the branch first", 2: "in a branch"}[call]:
+                [y] = ops.if_(Value(flag), lambda v: scaled(v), lambda v: v, y)
+            else:
+                y = scaled(y)
+        graph.result(ops.mean(y).port, "loss")
+    feeds = {"x": X, "flag": np.array(True)}
+    trained = amanda.train(
+        graph, "loss", [feeds], optimizer="sgd", learning_rate=0.1, epochs=2,
+        backend="numpy",
+    )  # fmt: skip
+    assert list(trained.weights) == ["scale"]
+    s, means = np.array([2.0, 2.0]), X.astype("float64").mean(axis=0)
+    losses = []
+    for _ in range(2):
+        losses.append(float((means * s**2).mean()))
+        s = s - 0.1 * 2 * s * means / 2
+    np.testing.assert_allclose(trained.losses, losses, rtol=1e-5)
+    np.testing.assert_allclose(trained.weights["scale"], s, rtol=1e-5)
+    [y] = amanda.run(trained.graph, feeds, backend="numpy").values()
+    np.testing.assert_allclose(y, (means * s**2).mean(), rtol=1e-5)
+
+
+def test_a_weight_may_be_named_as_the_number_of_steps() -> None:
+    named, usual = make_regression(), make_regression()
+    named.rename(named.ops["w"], "step")
+    options: dict[str, Any] = {"optimizer": "adam", "epochs": 3, "backend": "numpy"}
+    got = amanda.train(named, squared_error, BATCHES, **options)
+    expected = amanda.train(usual, squared_error, BATCHES, **options)
+    assert got.losses == expected.losses
+    np.testing.assert_array_equal(got.weights["step"], expected.weights["w"])

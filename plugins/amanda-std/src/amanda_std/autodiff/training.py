@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain, count
 from typing import Any
 
 from amanda.errors import InvalidTypeError, UsageError
@@ -12,7 +13,12 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import DType, RefType, Shape, TensorType
 from amanda_std.autodiff.gradients import grad
-from amanda_std.autodiff.weights import choose_weights, find_constants, lift_constant
+from amanda_std.autodiff.weights import (
+    choose_weights,
+    find_constants,
+    inline_functions,
+    lift_constant,
+)
 from amanda_std.engine.annotations import TENSOR
 from amanda_std.engine.operation import Operation
 from amanda_std.engine.values import Value, port_type, tracing
@@ -20,7 +26,6 @@ from amanda_std.hub.effect_order import effect_of
 from amanda_std.ops.control.state import assign, assign_add, read, variable
 from amanda_std.ops.tensor.shape import astype
 from amanda_std.passes.infer import infer
-from amanda_std.passes.inline_calls import inline_calls
 
 __all__ = ["training_graph"]
 
@@ -42,7 +47,7 @@ def training_graph(
 
     `given` are arrays for the inputs that only the loss has."""
     step = _find_step(optimizer, settings)
-    inline_calls(model)
+    inline_functions(model)
     graph = model.clone()
     constants = find_constants(model, graph)
     infer(graph)
@@ -52,8 +57,8 @@ def training_graph(
         held = {name: _as_variable(graph, constants[name].op, name) for name in chosen}
         infer(graph)
         rate = Value(graph.parameter(TensorType("float32", ()), "learning_rate"))
-        count = assign_add(variable(_zero_step(), key=_STEP_KEY), _one_step())
-        apply_step = partial(_update, step, settings, rate, count)
+        number = _count_steps(graph)
+        apply_step = partial(_update, step, settings, rate, number)
         ports = [before.port for _, before in held.values()]
         gradients = grad(graph, value.port.resolve(), ports)
         for name, gradient in zip(held, gradients, strict=True):
@@ -61,12 +66,22 @@ def training_graph(
     for index in reversed(range(len(graph.results))):
         graph.remove_result(index)
     graph.result(value.port.resolve(), "loss")
-    variables = dict(
-        map(_variable_shape, (op for op in graph if effect_of(op) == "holds"))
-    )
+    variables = dict(map(_variable_shape, _variables(graph)))
     keys = {name: name for name in chosen}
     originals = {name: constants[name].original for name in chosen}
     return TrainingGraph(graph, keys, variables, model, originals)
+
+
+def _count_steps(graph: Graph) -> Value:
+    """The number of this step, from 1, held by a variable."""
+    taken = {op.attrs["key"] for op in _variables(graph)}
+    keys = chain([_STEP_KEY], (f"{_STEP_KEY}_{i}" for i in count(1)))
+    key = next(key for key in keys if key not in taken)
+    return assign_add(variable(_zero_step(), key=key), _one_step())  # type: ignore[no-any-return]
+
+
+def _variables(graph: Graph) -> list[Op]:
+    return [op for op in graph if effect_of(op) == "holds"]
 
 
 def _variable_shape(op: Op) -> tuple[str, tuple[int, ...]]:
@@ -180,7 +195,7 @@ def _update(
     step: Operation,
     settings: Mapping[str, Any],
     rate: Value,
-    count: Value,
+    number: Value,
     name: str,
     reference: Value,
     before: Value,
@@ -193,7 +208,7 @@ def _update(
         if parameter == _RATE:
             arguments.append(astype(rate, dtype=before.dtype))
         elif parameter == _STEP:
-            arguments.append(count)
+            arguments.append(number)
         else:
             held = variable(_zeros(before), key=f"{name}:{parameter}")
             states.append(held)

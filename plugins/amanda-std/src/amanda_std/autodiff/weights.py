@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import chain, count
@@ -12,10 +13,19 @@ from amanda.graph import Graph, Op, OutputPort
 from amanda_std.engine.values import port_type
 from amanda_std.hub.op_access import is_std, operation_of
 from amanda_std.ops.control.functions import custom_gradient
+from amanda_std.passes.inline_calls import inline_calls
 
-__all__ = ["Constant", "choose_weights", "find_constants", "lift_constant"]
+__all__ = [
+    "Constant",
+    "choose_weights",
+    "find_constants",
+    "inline_functions",
+    "lift_constant",
+]
 
 BY = "training"
+_ORIGIN = "x-constant-of-function"
+"""The note by which copies of one constant are recognized."""
 _MAX_NAMES = 20
 
 
@@ -28,6 +38,37 @@ class Constant(NamedTuple):
     def matches(self, name: str, pattern: str) -> bool:
         """Whether a pattern is of its unique name, or of the name of the op."""
         return any(fnmatchcase(each, pattern) for each in (name, str(self.op.name)))
+
+
+def inline_functions(model: Graph) -> None:
+    """Inline calls of functions, in place. A constant of a function stays one constant
+    of the model, however often the function is called."""
+    parts = {part for f in model.functions.values() for part in f.graphs()}
+    marked = [op for part in parts for op in part if op.is_constant]
+    for number, op in enumerate(marked):
+        op.attrs[_ORIGIN] = number
+    inline_calls(model)
+    copies: dict[int, list[Op]] = defaultdict(list)
+    parts = {part for f in model.functions.values() for part in f.graphs()}
+    for part in model.graphs():
+        for op in part:
+            origin = op.attrs.pop(_ORIGIN, None) if op.has_attrs else None
+            if origin is not None and part not in parts:
+                copies[origin].append(op)
+    names = [op.name for op in marked]
+    for origin, ops in copies.items():
+        if len(ops) > 1:
+            _merge_constants(model, ops, names[origin])
+
+
+def _merge_constants(model: Graph, constants: list[Op], name: str | None) -> None:
+    """Replace equal constants, also those of bodies, by one at the model's start."""
+    with model.before(next(iter(model))):
+        merged = model.constant(constants[0].attrs["value"])
+    for op in constants:
+        _replace_constant(op, merged)
+    if name is not None:
+        model.rename(merged, model.fresh_name(name))
 
 
 def find_constants(model: Graph, graph: Graph) -> dict[str, Constant]:
@@ -124,6 +165,12 @@ def lift_constant(graph: Graph, op: Op) -> Op:
         return op
     with graph.before(next(iter(graph), None)):
         lifted = graph.constant(op.attrs["value"])
-    body.replace_uses(op.output, lifted.output)
-    body.remove(op, BY, [lifted.output])
+    _replace_constant(op, lifted)
     return lifted
+
+
+def _replace_constant(op: Op, by: Op) -> None:
+    """Replace a constant by one of the same graph, or of one around it."""
+    assert op.graph is not None
+    op.graph.replace_uses(op.output, by.output)
+    op.graph.remove(op, BY, [by.output])
