@@ -14,6 +14,7 @@ from amanda.graph import (
     Edge,
     Graph,
     InputPort,
+    Op,
     OutputPort,
     Provenance,
     bulk,
@@ -132,6 +133,37 @@ def test_input_must_be_a_value() -> None:
     with pytest.raises(GraphError, match="input 0"):
         graph.add("c", [3])  # type: ignore[list-item]
     assert graph.check() == []
+
+
+@pytest.mark.parametrize("before", [[], ["a"], ["a", "a"], ["a", "b", "a"]])
+def test_a_refused_input_leaves_no_users(before: list[str]) -> None:
+    """Inputs in front of the refused one, the same value several times included."""
+    graph, foreign = Graph(), Graph().add("f").output
+    for name in "ab":
+        graph.add(name, name=name)
+    used = graph.add("c", [graph["a"].output], name="c")
+    values = [graph[name].output for name in before]
+    for refused, error in ((foreign, ForeignPortError), (3, GraphError)):
+        with pytest.raises(error):
+            graph.add("d", [*values, refused, graph["b"].output], name="d")  # type: ignore[list-item]
+    assert graph["a"].output.user_ops == [used]
+    assert graph["b"].output.user_ops == []
+    assert foreign.user_ops == []
+    assert "d" not in graph
+    assert graph.check() == []
+
+
+def test_an_added_op_has_what_its_constructor_gives() -> None:
+    """`Graph.add` builds ops itself."""
+    for outputs in (0, 1, 3):
+        added, plain = (
+            Graph().add("f", attrs={"k": 1}, name="n", outputs=outputs),
+            Op("f", "n", {"k": 1}, outputs),
+        )
+        for slot in Op.__slots__:
+            if slot not in ("graph", "outputs"):
+                assert getattr(added, slot) == getattr(plain, slot)
+        assert [port.index for port in added.outputs] == [*range(outputs)]
 
 
 def test_foreign_and_removed_values_are_refused() -> None:
