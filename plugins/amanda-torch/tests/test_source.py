@@ -403,6 +403,42 @@ def test_blocks_of_a_model_of_onnx_are_a_loop(tmp_path: Path) -> None:
     assert "for layer in self.layers:" in text
 
 
+class OneResult(nn.Module):
+    """A tuple of one tensor, or the tensor."""
+
+    def __init__(self, *, as_tuple: bool) -> None:
+        super().__init__()
+        self.as_tuple = as_tuple
+
+    def forward(self, x: Any) -> Any:
+        return (x + 1,) if self.as_tuple else x + 1
+
+
+@pytest.mark.parametrize("as_tuple", [True, False])
+def test_one_result_is_returned_as_the_model_does(
+    as_tuple: bool, tmp_path: Path
+) -> None:
+    module, x = OneResult(as_tuple=as_tuple), torch.randn(3)
+    program = write(Case(module, (x,)), tmp_path / "model.py")
+    amanda.save(amanda.load(program), tmp_path / "model.pt2")
+    again = torch.export.load(tmp_path / "model.pt2").module()
+    for found in (load(tmp_path / "model.py")(x), again(x)):
+        assert isinstance(found, tuple) == as_tuple
+        torch.testing.assert_close(found, module(x))
+
+
+def test_one_result_of_another_framework_is_no_tuple(tmp_path: Path) -> None:
+    from amanda_std import ops, trace
+    from amanda_torch import to_module
+
+    graph = trace(lambda x: ops.add(x, 1.0), [amanda.parse_type("float32[3]")])
+    graph = amanda.convert(graph, "torch")
+    amanda.save(graph, tmp_path / "model.py")
+    x = torch.randn(3)
+    for module in (load(tmp_path / "model.py"), to_module(graph)):
+        torch.testing.assert_close(module(x), x + 1)
+
+
 class Tagger(nn.Module):
     """Recurrent layers, in both directions and in one, with the batch first."""
 

@@ -54,7 +54,8 @@ def drop_usual_facts(
 
 
 def module_call(names: list[str | None], inputs: int, outputs: int) -> dict[str, Any]:
-    """The call of a module with positional tensors, which returns a tuple."""
+    """The call of a module with positional tensors, which returns a tensor, or a tuple
+    of another number of them."""
     no_keywords = {"type": "builtins.dict", "context": "[]", "children_spec": []}
     leaves = _tuple_of([_LEAF] * inputs)
     known = [
@@ -65,7 +66,9 @@ def module_call(names: list[str | None], inputs: int, outputs: int) -> dict[str,
         "inputs": [],
         "outputs": [],
         "in_spec": json.dumps([1, _tuple_of([leaves, no_keywords])]),
-        "out_spec": json.dumps([1, _tuple_of([_LEAF] * outputs)]),
+        "out_spec": json.dumps(
+            [1, _LEAF if outputs == 1 else _tuple_of([_LEAF] * outputs)]
+        ),
         "forward_arg_names": known if len(known) == inputs else None,
     }
     return {"fqn": "", "signature": signature}

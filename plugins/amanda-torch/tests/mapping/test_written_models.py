@@ -188,7 +188,7 @@ def test_long_windows_over_an_axis_of_any_length(tmp_path):
         }""")
     module = torch.export.load(convert(model, tmp_path)).module()
     x = np.random.default_rng(2).normal(size=(1, 1, 400)).astype("f")
-    (got,) = module(torch.from_numpy(x))
+    got = module(torch.from_numpy(x))
     [expected] = reference.ReferenceEvaluator(model).run(None, {"x": x})
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
@@ -201,7 +201,7 @@ def test_names_that_pytorch_uses_itself(tmp_path):
           output = Sub (input, input_1)
         }""")
     module = torch.export.load(convert(model, tmp_path)).module()
-    (got,) = module(torch.tensor([3.0, 5.0]), torch.tensor([1.0, 7.0]))
+    got = module(torch.tensor([3.0, 5.0]), torch.tensor([1.0, 7.0]))
     assert got.tolist() == [2.0, -2.0]
 
 
@@ -217,7 +217,7 @@ def test_data_that_decides_sizes(tmp_path):
     amanda.save(amanda.convert(graph, "torch"), path)
     module = torch.export.load(path).module()
     x = np.array([[0, 3], [1, 0], [2, 2]])
-    (got,) = module(torch.from_numpy(x))
+    got = module(torch.from_numpy(x))
     np.testing.assert_array_equal(got, np.argwhere(x) @ np.full((2, 3), 2))
 
 
