@@ -59,9 +59,8 @@ def results_by_algebra(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     y = np.einsum("nhwcij,ocij->nhwo", windows[:, ::2, ::2], kernel) + bias
     y = y.reshape(2, 2, 2, 2, 2, 4).max((2, 4)).reshape(2, 16) @ w + b
     y = y * (1 + np.vectorize(math.erf)(y / math.sqrt(2))) / 2
-    powers: np.ndarray[Any, Any] = np.exp(y - y.max(1, keepdims=True))
-    result: np.ndarray[Any, Any] = powers / powers.sum(1, keepdims=True)
-    return result
+    powers = np.exp(y - y.max(1, keepdims=True))
+    return np.asarray(powers / powers.sum(1, keepdims=True))
 
 
 def test_the_ops_compute_what_they_are_defined_to() -> None:
@@ -73,10 +72,9 @@ def test_the_ops_compute_what_they_are_defined_to() -> None:
 def test_a_model_in_another_layout_and_framework(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     amanda.save(network(), tmp_path / "model.lark")
-    model = amanda.load(tmp_path / "model.lark")
     feeds = {"x": np.linspace(-1, 1, 384, dtype="float32").reshape(2, 8, 8, 3)}
     expected = results_by_algebra(feeds["x"])
-    hub = amanda.convert(model, "std")
+    hub = amanda.convert(amanda.load(tmp_path / "model.lark"), "std")
     amanda.improve(hub, "channels_first")
     for other, backend in ("onnx@18", "onnxruntime"), ("example/lark/1", "numpy"):
         found = amanda.run(amanda.convert(hub, other), feeds, backend=backend)["y"]

@@ -80,20 +80,15 @@ def max_(x: Any, axes: Any = None, *, keepdims: bool) -> Any:
     return x if axes == () else x.amax(axes or (), keepdims)
 
 
-KERNELS = {name: getattr(torch, name) for name in SAME_NAME.split()} | {
+OWN = (
+    conv, divide, expand_dims, gather, max_, max_pool, pad, reshape, slice_, sum_,
+)  # fmt: skip
+KERNELS = {
+    **{name: getattr(torch, name) for name in SAME_NAME.split()},
+    **{kernel.__name__.rstrip("_"): kernel for kernel in OWN},
     "broadcast_to": lambda x, to: x.broadcast_to(torch.broadcast_shapes(x.shape, to)),
     "concat": lambda *xs, axis: torch.cat(xs, axis),
-    "conv": conv,
-    "divide": divide,
     "equal": torch.eq,
-    "expand_dims": expand_dims,
-    "gather": gather,
-    "max": max_,
-    "max_pool": max_pool,
-    "pad": pad,
-    "reshape": reshape,
-    "slice": slice_,
     "squeeze": lambda x, axes=None: x.squeeze(*() if axes is None else (axes,)),
-    "sum": sum_,
     "transpose": lambda x, perm: x.permute(perm or [*range(x.ndim)][::-1]),
 }
