@@ -215,12 +215,16 @@ def _copy_ops(
     backward: list[tuple[Op, int, OutputPort]] = []
     controlled: list[Op] = []
     keeps_names = rename == "{name}"
+    names, point = new._names, new._point
     for op in ops:
         new_op = _empty_copy(op, memo) if op.is_graph else _copy_op(op, memo)  # type: ignore[arg-type]
-        name = op.name
+        name = op._name
         if name is not None:
             name = name if keeps_names else rename.format(name=name)
-            name = fresh_name(new, name)
+            if name in names:
+                name = fresh_name(new, name)
+            names[name] = new_op
+        new_op._name = name
         inputs: list[OutputPort | None] = []
         for i, value in enumerate(op._inputs):
             new_input = memo.get(value)
@@ -230,12 +234,18 @@ def _copy_ops(
                 else:
                     new_input = value  # a capture from outside of the copied graph
             inputs.append(new_input)
-        new_op._inputs = sinks(inputs)
-        new_op._name = None
-        _append(new, new_op, name)
+            if new_input is not None:
+                if new_input._users is None:  # the common case, inlined
+                    new_input._users = new_op
+                else:
+                    attach(new_input, new_op)
+        new_op._inputs = tuple(inputs) if len(inputs) <= 32 else sinks(inputs)
+        new_op.graph = new
+        new._count += 1
+        _order.append(new, new_op, point)
+        more = op.side_record
         if op.is_graph:
             later.append((op, new_op))  # type: ignore[arg-type]
-        more = op.side_record
         if more is not None:
             if more.bodies:
                 _add_empty_bodies(op, new_op, memo, later)
@@ -258,34 +268,34 @@ def _copied_value(memo: Memo, value: OutputPort | None) -> OutputPort | None:
 
 
 def _copy_op(op: Op, memo: Memo) -> Op:
-    new_op = Op(op.type, None, op._attrs, len(op.outputs))
-    for old, new in zip(op.outputs, new_op.outputs, strict=True):
-        new.name, new.type = old.name, old.type
+    """A copy in no graph, without inputs; built without the constructor's calls."""
+    new_op = _allocate(Op)
+    new_op.type = op.type
+    new_op._attrs = dict(op._attrs) if op._attrs else None
+    new_op._name = new_op.graph = new_op.side_record = None
+    new_op._prev = new_op._next = new_op._order = None
+    new_op._inputs = ()
+    outputs = []
+    for old in op.outputs:
+        new = new_port(new_op, old.index)
+        new.name, new._type = old.name, old._type
+        outputs.append(new)
         memo[old] = new
+    new_op.outputs = tuple(outputs)
     if op.side_record is not None:
         _copy_side(op, new_op)
-    if type(memo) is not InternalMemo or not op.outputs:
+    if type(memo) is not InternalMemo or not outputs:
         memo[op] = new_op
     return new_op
+
+
+_allocate = Op.__new__
 
 
 def _copy_of(memo: Memo, op: Op) -> Op:
     """The copy of an op."""
     new_op = memo.get(op)
     return new_op if new_op is not None else memo[op.outputs[0]].op  # type: ignore[no-any-return]
-
-
-def _append(graph: Graph, op: Op, name: str | None) -> None:
-    for value in op._inputs:
-        if value is not None:
-            attach(value, op)
-    if name is not None:
-        graph._names[name] = op
-        op._name = name
-    op.graph = graph
-    graph._count += 1
-    point = graph._point
-    _order.link(graph, op, graph._last if point is None else point._prev)
 
 
 def _add_empty_bodies(op: Op, new_op: Op, memo: Memo, later: Pending) -> None:

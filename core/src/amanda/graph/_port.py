@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -51,15 +52,23 @@ class OutputPort:
         self._type = None
         self._users = None
 
-    @property
-    def type(self) -> Type | None:
-        """The type of the value; it may be set as text."""
-        return self._type
-
-    @type.setter
-    def type(self, type: Type | str | None) -> None:
+    def _set_type(self, type: Type | str | None) -> None:
         known = type is None or isinstance(type, Type)
         self._type = type if known else as_type(type)  # type: ignore[assignment, arg-type]
+
+    if TYPE_CHECKING:
+
+        @property
+        def type(self) -> Type | None: ...
+
+        @type.setter
+        def type(self, type: Type | str | None) -> None: ...
+
+    else:  # this getter runs no Python code
+        type = property(
+            attrgetter("_type"), _set_type,
+            doc="The type of the value; it may be set as text.",
+        )  # fmt: skip
 
     @property
     def graph(self) -> Graph | None:
