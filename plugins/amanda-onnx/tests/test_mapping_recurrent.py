@@ -228,6 +228,29 @@ def test_a_while_is_written_as_a_loop(tmp_path):
     agree(by_runtime(model, feeds), [np.array([4.0, 8.0], "float32")])
 
 
+def _passing_scan(x):
+    """The state and the rows are results as they are."""
+    return ops.scan(lambda h, r: (h, r, r * h), None, x[0], x, carried=1)
+
+
+def _passing_loop(x):
+    return ops.loop(3, True, lambda i, go, h, k: (go, h + k, k, i, k), x[0], x[1])
+
+
+@pytest.mark.parametrize("function", [_passing_scan, _passing_loop])
+def test_bodies_that_return_their_inputs(function, tmp_path):
+    """onnxruntime computes zeros where such a result is no copy."""
+    x = np.arange(1, 7, dtype="float32").reshape(3, 2)
+    wanted = {
+        _passing_scan: [x[0], x, x * x[0]],
+        _passing_loop: [x[0] + 3 * x[1], x[1], np.arange(3), np.stack([x[1]] * 3)],
+    }[function]
+    graph = trace(function, [parse_type("float32[3, 2]")])
+    amanda.save(amanda.convert(graph, "amanda/onnx/22"), tmp_path / "body.onnx")
+    model = onnx.load(tmp_path / "body.onnx")
+    agree(by_runtime(model, {model.graph.input[0].name: x}), wanted)
+
+
 def test_a_choice_whose_bodies_get_values(tmp_path):
     def function(c, x):
         return ops.if_(c, lambda v: v + v, lambda v: v * x, x)

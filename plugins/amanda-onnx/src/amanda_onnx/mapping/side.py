@@ -21,7 +21,7 @@ from amanda.dictionary import (
     parse_name,
     type_faults,
 )
-from amanda.graph import KEEP, Graph, Op, OutputPort, ScopeTable
+from amanda.graph import KEEP, Graph, Op, OutputPort, Parameter, ScopeTable
 from amanda.mapping import Decline, PlainSide, Signature
 from amanda.tensors import Tensor
 from amanda.types import SequenceType, TensorType, Type, VoidType, int32, int64
@@ -217,6 +217,7 @@ class OnnxSide(PlainSide):
         for part in graph.graphs():
             _omit_unused_outputs(part)
             _drop_order(part)
+            _copy_returned_inputs(part)
         for op in graph.walk():
             if op.name is None and op.provenance is not None and op.graph is not None:
                 op.graph.rename(op, _name_by_source(op))
@@ -289,6 +290,21 @@ def _drop_order(graph: Graph) -> None:
     """Remove control edges without attributes: ops of ONNX have no effects to order."""
     for edge in [each for each in graph.control_edges if not each.has_attrs]:
         graph.uncontrol(edge.output_port.op, edge.input_port.op)
+
+
+def _copy_returned_inputs(body: Graph) -> None:
+    """Let bodies of loops return copies of their inputs.
+
+    onnxruntime keeps both in one buffer, which the next iteration overwrites."""
+    holder = body.holder
+    if holder is None or holder.type not in ("Loop", "Scan"):
+        return
+    for port in body.result_ports:
+        value = port.source
+        if isinstance(value, Parameter) and value.op is body:
+            copy = body.add("Identity", [value]).output
+            copy.type = value.type
+            port.connect(copy)
 
 
 def _omit_unused_outputs(graph: Graph) -> None:

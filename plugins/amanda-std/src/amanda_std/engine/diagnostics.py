@@ -210,8 +210,9 @@ def _matches(kind: Any, value: Any) -> bool:
     value."""
     if kind is Any or kind is None or kind is NoneType:
         return kind is Any or value is None
-    if get_origin(kind) in (Union, UnionType):
-        return any(_matches(each, value) for each in get_args(kind))
+    origin, parts = _parts(kind)
+    if origin in (Union, UnionType):
+        return any(_matches(each, value) for each in parts)
     if kind is DType:
         return value is None or isinstance(value, DType | str)
     if kind in (bool, int):
@@ -220,9 +221,15 @@ def _matches(kind: Any, value: Any) -> bool:
         return isinstance(value, kind | int | float) or hasattr(value, "__index__")
     if kind is str:
         return isinstance(value, str)
-    if get_origin(kind) is tuple:
-        return _matches_tuple(get_args(kind), value)
+    if origin is tuple:
+        return _matches_tuple(parts, value)
     return True
+
+
+@cache
+def _parts(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The origin and the arguments of an annotation."""
+    return get_origin(kind), get_args(kind)
 
 
 def _matches_tuple(kinds: tuple[Any, ...], value: Any) -> bool:

@@ -17,6 +17,8 @@ __all__ = ["Trait"]
 class Trait(Enum):
     """One property; an op has any number of them."""
 
+    __hash__ = object.__hash__  # that of Enum runs Python code
+
     POINTWISE = auto()
     """Each element of the result depends only on the elements at its own position.
 

@@ -5,7 +5,7 @@ is unknown and the dtype still follows from the form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -367,8 +367,8 @@ def introduces_symbols(found: Sequence[Type], args: Sequence[Any]) -> bool:
     another one."""
     if all(map(_is_surely_static, found)):
         return False
-    new = {s.key for t in found for s in _free_symbols(t) if s.is_anonymous}
-    return bool(new) and not new <= {s.key for a in args for s in _free_symbols(a)}
+    new = {symbol.key for symbol in _free_symbols(found) if symbol.is_anonymous}
+    return bool(new) and not new <= {symbol.key for symbol in _free_symbols(args)}
 
 
 def _is_surely_static(type: Type) -> bool:
@@ -377,13 +377,21 @@ def _is_surely_static(type: Type) -> bool:
     return type.value is None and type.shape.is_static
 
 
-def _free_symbols(value: Any) -> Iterator[Sym]:
-    if isinstance(value, Sym):
-        yield from (value,) if value.is_anonymous else value.free
-    elif isinstance(value, tuple):
-        for item in value:
-            if item.__class__ is not int:
-                yield from _free_symbols(item)
-    elif isinstance(value, TensorType):
-        yield from _free_symbols(value.shape.dims if value.shape.has_rank else ())
-        yield from _free_symbols(value.value)
+def _free_symbols(values: Iterable[Any]) -> list[Sym]:
+    """The symbols in dims of types, in values and in tuples of them."""
+    found: list[Sym] = []
+    waiting = [*values]
+    while waiting:
+        value = waiting.pop()
+        kind = value.__class__
+        if kind is TensorType:
+            shape = value.shape
+            if shape.has_rank and not shape.is_static:
+                waiting += [dim for dim in shape.dims if dim.__class__ is not int]
+            if value.value is not None:
+                waiting.append(value.value)
+        elif kind is Sym:
+            found += (value,) if value.is_anonymous else value.free
+        elif isinstance(value, tuple):
+            waiting += [item for item in value if item.__class__ is not int]
+    return found

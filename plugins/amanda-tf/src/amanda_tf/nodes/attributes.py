@@ -13,7 +13,7 @@ What none of these can hold, such as a tensor of handles, is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -32,8 +32,7 @@ from amanda_tf.tensors import (
 
 __all__ = [
     "attribute_chunks",
-    "is_shared",
-    "own_value",
+    "copier_of",
     "read_attribute",
     "read_entry",
 ]
@@ -49,13 +48,15 @@ _ENTRY: Final = 96
 def read_entry(
     file: MessageFile, span: Span, node: str
 ) -> tuple[str, Any, dict[str, Any]]:
-    """The name of an attribute of a node, its value, and how that was written."""
+    """The name of an attribute of a node, its value, and how that was written.
+
+    Other nodes may have the same object as their value: see `copier_of`."""
     if span[1] - span[0] <= _ENTRY:
         try:
             name, value, facts = _read_small_entry(bytes(file.data[span[0] : span[1]]))
         except AmandaError:  # again, for the place of the error in the file
             return _read_entry(file, span, node)
-        return name, own_value(value), facts
+        return name, value, facts
     return _read_entry(file, span, node)
 
 
@@ -93,6 +94,14 @@ def is_shared(value: Any) -> bool:
     if isinstance(value, Shape):
         return not value.has_rank or all(isinstance(dim, int) for dim in value.dims)
     return not isinstance(value, list | dict)
+
+
+def copier_of(value: Any) -> Callable[[Any], Any] | None:
+    """What copies a value for each node that has it; None if nodes can share it."""
+    if is_shared(value):
+        return None
+    is_flat = isinstance(value, list) and all(map(is_shared, value))
+    return list.copy if is_flat else own_value
 
 
 def own_value(value: Any) -> Any:

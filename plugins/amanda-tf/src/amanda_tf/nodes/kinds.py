@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from amanda.formatkit import MessageFile, Span
-from amanda_tf.nodes.attributes import is_shared, own_value, read_entry
+from amanda_tf.nodes.attributes import copier_of, read_entry
 from amanda_tf.nodes.references import Groups, groups_and_types, has_fixed_outputs
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class NodeKind:
         self.attrs = attrs
         self.facts = facts  # how attributes are written, where the writer would not
         self._outputs = outputs
-        self._own = [key for key, value in attrs.items() if not is_shared(value)]
+        copiers = [(key, copier_of(value)) for key, value in attrs.items()]
+        self._own = [(key, copy) for key, copy in copiers if copy is not None]
 
     @property
     def outputs(self) -> Outputs:
@@ -49,8 +50,8 @@ class NodeKind:
     def copy_attrs(self) -> dict[str, Any]:
         """The attributes of one node, which may be changed."""
         attrs = self.attrs.copy()
-        for key in self._own:
-            attrs[key] = own_value(attrs[key])
+        for key, copy in self._own:
+            attrs[key] = copy(attrs[key])
         return attrs
 
 

@@ -22,7 +22,7 @@ from amanda_std.inference import shapes
 from amanda_std.ops._oracles.matrices import matmul_by_loops
 from amanda_std.ops.linalg.accumulation import accumulate_wide
 from amanda_std.ops.math.reduction import sum_to
-from amanda_std.ops.tensor.creation import eye, full
+from amanda_std.ops.tensor.creation import eye, full, zeros_like
 
 
 def _einsum_shape(*xs: TensorType, equation: str) -> Shape:
@@ -74,8 +74,9 @@ einsum.trait(Trait.MATRIX_PRODUCT)
 def _(g: Any, *xs: Any, equation: str) -> Any:
     """For each operand, the equation with the result in its position.
 
-    A subscript repeated in a term is a diagonal: the rest gets zero. One that no other
-    term has was summed: its gradient is broadcast."""
+    An axis that is of size 1 elsewhere is broadcast. A subscript repeated in a term is
+    a diagonal: the rest gets zero. One that no other term has was summed: its gradient
+    is broadcast."""
     terms, right = _replace_ellipsis(
         *_split_equation(equation, len(xs)), [x.ndim for x in xs]
     )
@@ -98,7 +99,10 @@ def _(g: Any, *xs: Any, equation: str) -> Any:
                 ones = full([x.shape[axis]], np.ones((), x.dtype.numpy))
                 operands.append(ones)
         text = f"{','.join([right, *others])}->{out}"
-        result.append(sum_to(einsum(g, *operands, equation=text), x))
+        found = einsum(g, *operands, equation=text)
+        if found.type.shape != x.type.shape:
+            found = found + zeros_like(x)
+        result.append(sum_to(found, x))
     return result
 
 

@@ -47,6 +47,7 @@ from amanda_std.ops.linalg.matrices import (
 from amanda_std.ops.math.arithmetic import where
 from amanda_std.ops.math.comparison import equal
 from amanda_std.ops.math.complex_numbers import complex_, imag, real
+from amanda_std.ops.math.logic import logical_or
 from amanda_std.ops.math.reduction import sum_
 from amanda_std.ops.tensor.creation import arange, eye, tril, triu, zeros_like
 from amanda_std.ops.tensor.shape import astype, broadcast_like, expand_dims, swap_last
@@ -197,10 +198,18 @@ def eigh(x: Floating) -> tuple[RealOf, Floating]:
     return outputs
 
 
-def reciprocal_gaps(values: Any) -> Any:
-    """1 / (v[j] - v[i]), with 0 on the diagonal."""
-    gaps = expand_dims(values, (-2,)) - expand_dims(values, (-1,))
+def reciprocal_gaps(values: Any, *, squares: bool = False) -> Any:
+    """1 / (v[j] - v[i]), or that of their squares; 0 for equal values, such as those on
+    the diagonal.
+
+    A difference of squares is computed as a product: contracted to a fused multiply-add
+    it is not exactly 0 for equal values."""
+    columns, rows = expand_dims(values, (-2,)), expand_dims(values, (-1,))
+    gaps = columns - rows
     empty = equal(gaps, 0.0)
+    if squares:
+        gaps = gaps * (columns + rows)
+        empty = logical_or(empty, equal(gaps, 0.0))
     return where(empty, 0.0, 1.0 / where(empty, 1.0, gaps))
 
 
@@ -280,8 +289,8 @@ def _(g: Any, y: Any, *, full: bool) -> Any:
     to_u, to_s, to_vh = g
     if is_complex(u) and (to_u is not None or to_vh is not None):
         to_u = without_turn(to_u, u, _turn_of_both(to_u, u, to_vh, vh))
-    gaps, wide = (astype(v, dtype=u.dtype)
-                  for v in (reciprocal_gaps(s * s), expand_dims(s, (-2,))))  # fmt: skip
+    gaps = astype(reciprocal_gaps(s, squares=True), dtype=u.dtype)
+    wide = astype(expand_dims(s, (-2,)), dtype=u.dtype)
     down = _transpose(wide)
     inner = None if to_s is None else astype(diagonal_matrix(to_s), dtype=u.dtype)
     outer = None

@@ -23,7 +23,7 @@ from amanda_std.engine.traits import Trait
 from amanda_std.inference import shapes
 from amanda_std.inference.type_inference import object_array
 from amanda_std.ops._late import late
-from amanda_std.ops.math.comparison import equal, greater, less, less_equal
+from amanda_std.ops.math.comparison import equal, greater, less, less_equal, not_equal
 from amanda_std.ops.math.elementary import floor, log, trunc
 from amanda_std.ops.math.logic import logical_and
 
@@ -154,8 +154,12 @@ def pow(a: Number, b: Number) -> Number:
 
 @pow.broadcast_gradient
 def _(g: Any, y: Any, a: Any, b: Any) -> Any:
-    safe = where(greater(a, 0.0), a, late.ones_like(a))
-    return g * b * pow(a, b - 1.0), g * y * log(safe)
+    is_base = not_equal(a, 0.0) if a.dtype.kind == "complex" else greater(a, 0.0)
+    # x^0 and the gradient of x^1 do not change at 0, where 0^-1 is infinite
+    is_constant = logical_and(equal(a, 0.0), equal(b, 0.0))
+    exponent = where(is_constant, late.ones_like(b), b)
+    base = where(is_base, a, late.ones_like(a))
+    return g * b * pow(a, exponent - 1.0), g * y * log(base)
 
 
 @pow.samples

@@ -86,6 +86,10 @@ def softplus(x: RealFloating) -> RealFloating:
     return maximum(x, 0.0) + log1p(exp(-abs_(x)))
 
 
+# that of the definition is right at 0, too, but not its own gradient
+softplus.gradient(lambda g, x: [g * sigmoid(x)])
+
+
 @composite
 def softsign(x: RealFloating) -> RealFloating:
     """Softsign: x / (1 + |x|)"""

@@ -101,16 +101,16 @@ def _() -> Samples:
 @composite
 def lp_norm(x: RealFloating, *, p: float = 2, axis: int = -1) -> RealFloating:
     """Divide by the p-norm along an axis; 0 where the norm is 0"""
-    if p == 1:
-        norm = sum_(abs_(x), (axis,), keepdims=True)
-    elif p == 2:
-        norm = sqrt(sum_(square(x), (axis,), keepdims=True))
+    if p in (1, 2):
+        powers = square(x) if p == 2 else abs_(x)
     else:
-        total = sum_(pow_(abs_(x), scalar_like(p, x)), (axis,), keepdims=True)
-        norm = pow_(total, scalar_like(1 / p, x))
-    empty = equal(norm, scalar_like(0, x))
-    safe = where_(empty, scalar_like(1, x), norm)
-    return where_(empty, scalar_like(0, x), divide(x, safe))
+        powers = pow_(abs_(x), scalar_like(p, x))
+    total = sum_(powers, (axis,), keepdims=True)
+    empty = equal(total, scalar_like(0, x))
+    norm = where_(empty, scalar_like(1, x), total)  # so that roots have a gradient
+    if p != 1:
+        norm = sqrt(norm) if p == 2 else pow_(norm, scalar_like(1 / p, x))
+    return where_(empty, scalar_like(0, x), divide(x, norm))
 
 
 @lp_norm.samples

@@ -31,9 +31,9 @@ from amanda_std.ops.math.arithmetic import (
 )
 from amanda_std.ops.math.binary_special import squared_difference, xlogy
 from amanda_std.ops.math.comparison import equal, not_equal
-from amanda_std.ops.math.elementary import exp, log1p
+from amanda_std.ops.math.elementary import exp, log1p, sqrt
 from amanda_std.ops.math.elementary import log as log_
-from amanda_std.ops.math.norms import norm_l2
+from amanda_std.ops.math.norms import sum_squares
 from amanda_std.ops.math.reduction import mean, sum_
 from amanda_std.ops.nn.activation import log_softmax, softplus
 from amanda_std.ops.tensor.creation import ones_like
@@ -294,7 +294,7 @@ def cosine_similarity(
     """Cosine similarity of vectors along an axis"""
     axes = (axis,)
     inner = sum_(multiply(a, b), axes)
-    sizes = (maximum(norm_l2(v, axes), epsilon) for v in (a, b))
+    sizes = (sqrt(maximum(sum_squares(v, axes), epsilon**2)) for v in (a, b))
     return divide(inner, multiply(*sizes))
 
 
