@@ -146,6 +146,37 @@ def test_transposed_convolutions(rank, groups):
     np.testing.assert_allclose((there * x).sum(), (y * back).sum(), rtol=1e-4)
 
 
+@pytest.mark.parametrize("rank", [1, 2])
+def test_transposed_convolutions_of_any_size(rank):
+    """Sizes that are known at run time only: the results are those of known sizes."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(2, 4, *(5, 6)[:rank])).astype("float32")
+    w = rng.normal(size=(4, 3, *(3, 2)[:rank])).astype("float32")
+    attrs = {
+        "strides": [2, 3][:rank], "padding": [(1, 0), (0, 1)][:rank],
+        "dilations": [2, 1][:rank], "output_padding": [1, 2][:rank], "groups": 2,
+    }  # fmt: skip
+
+    def function(x):
+        return ops.conv_transpose(x, w, **attrs)
+
+    (expected,) = run(function, x, backend="numpy")
+    type_ = "float32[n, 4, h]" if rank == 1 else "float32[n, 4, h, w]"
+    graph = trace(function, [amanda.parse_type(type_)])
+    (found,) = amanda.run(graph, [x], backend="tensorflow").values()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("k", [-2, -1, 0, 1, 3])
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
+def test_triangles(k, dtype):
+    """Also of bools, which are not subtracted, and of infinities."""
+    x = X[..., ::-1] % 3 > 0 if dtype == "bool" else X - np.float32("inf")
+    for ours, theirs in ((ops.tril, np.tril), (ops.triu, np.triu)):
+        (found,) = run(lambda x, ours=ours: ours(x, k), x)
+        np.testing.assert_array_equal(found, theirs(x, k))
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("sorted", [True, False])
 def test_unique_slices(axis, sorted):

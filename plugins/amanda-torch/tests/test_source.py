@@ -427,6 +427,41 @@ def test_one_result_is_returned_as_the_model_does(
         torch.testing.assert_close(found, module(x))
 
 
+class Twice(nn.Module):
+    def forward(self, x: Any) -> Any:
+        y = x.exp()
+        return y, y
+
+
+def test_a_result_that_is_returned_twice(tmp_path: Path) -> None:
+    """Both results have names, of which a run returns one each."""
+    x = torch.randn(3)
+    program = write(Case(Twice(), (x,)), tmp_path / "model.py")
+    amanda.save(amanda.load(program), tmp_path / "model.pt2")
+    again = torch.export.load(tmp_path / "model.pt2").module()
+    torch.testing.assert_close(load(tmp_path / "model.py")(x), Twice()(x))
+    torch.testing.assert_close(again(x), Twice()(x))
+    for path in (program, tmp_path / "model.pt2"):
+        found = amanda.run(amanda.load(path), [x.numpy()], backend="numpy")
+        assert list(found) == ["exp", "exp_1"]
+        for value in found.values():
+            torch.testing.assert_close(torch.from_numpy(value), x.exp())
+
+
+def test_rows_of_a_matrix_of_any_size(tmp_path: Path) -> None:
+    """An index of a computed matrix is no `nn.Embedding`."""
+
+    class Rows(nn.Module):
+        def forward(self, x: Any, i: Any) -> Any:
+            return x.flatten(0, 1)[i]
+
+    x, i = torch.randn(3, 4, 5), torch.tensor([1, 7])
+    sizes = ({0: torch.export.Dim("b", min=2, max=64)}, None)
+    program = torch.export.export(Rows(), (x, i), dynamic_shapes=sizes)
+    amanda.save(amanda.load(program), tmp_path / "model.py")
+    torch.testing.assert_close(load(tmp_path / "model.py")(x, i), Rows()(x, i))
+
+
 def test_one_result_of_another_framework_is_no_tuple(tmp_path: Path) -> None:
     from amanda_std import ops, trace
     from amanda_torch import to_module

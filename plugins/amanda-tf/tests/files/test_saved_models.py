@@ -15,7 +15,7 @@ import pytest
 import amanda
 from amanda.errors import AmandaError, AmandaWarning, FormatError, UsageError
 from amanda.formatkit import schema_of_descriptor
-from amanda.graph import Graph
+from amanda.graph import Graph, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_tf.checkpoints import Bundle, read_single_file
@@ -329,6 +329,44 @@ def test_any_graph_becomes_a_saved_model(
     again = amanda.load(tmp_path / "model", variables="freeze")
     found = amanda.run(again, {"x": X}, backend="numpy")
     np.testing.assert_allclose(found["out"], expected(X), rtol=1e-5, atol=1e-6)
+
+
+def test_names_differ_in_lower_case_too(tmp_path: Path) -> None:
+    """TensorFlow renames nodes whose names differ in case only, and misses them."""
+    graph = Graph("amanda/std/1")
+    value: OutputPort = graph.parameter(TensorType("float32", [2]), "x")
+    for name in ("Relu_1", None, None, "y", "Y"):
+        value = graph.add("relu", [value], name=name).output
+        value.type = "float32[2]"  # type: ignore[assignment]
+    for name in ("relu_1", "RELU", "y"):
+        graph.result(value, name)
+    amanda.save(amanda.convert(graph, "tensorflow"), tmp_path / "model")
+    found = run_tensorflow(tmp_path / "model", x=np.float32([-1, 2]))
+    assert sorted(found) == ["RELU", "relu_1", "y"]
+    for value in found.values():
+        np.testing.assert_array_equal(value, [0, 2])
+
+
+def test_state_of_the_hub_is_variables(tmp_path: Path) -> None:
+    """The note of a variable's value is on what reads it, too."""
+    from amanda_std import ops, trace
+
+    def count(x: Any) -> Any:
+        held = ops.variable(np.zeros(2, "float32"), key="sum")
+        return ops.assign(held, ops.read(held) + x)
+
+    traced = trace(count, [amanda.parse_type("float32[2]")])
+    traced.parameters[0].name = "x"
+    for op in traced:
+        if op.type == "read":  # as that of a PyTorch model has it
+            op.attrs[VALUE] = Tensor.of(np.zeros(2, "float32"))
+    graph = amanda.convert(traced, "tensorflow")
+    amanda.save(graph, tmp_path / "model")
+    loaded = tf.saved_model.load(str(tmp_path / "model"))
+    call = loaded.signatures["serving_default"]
+    for times in (1, 2):
+        [found] = call(x=tf.constant([1.0, 2.0])).values()
+        np.testing.assert_array_equal(found.numpy(), [1.0 * times, 2.0 * times])
 
 
 def test_the_command_line_converts_both_ways(tmp_path: Path, models: Path) -> None:

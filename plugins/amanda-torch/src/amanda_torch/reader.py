@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.dictionary import CallLayout
@@ -215,7 +216,7 @@ class GraphReader:
                 role, spec = ("user_output", {}) if specs is None else variant(specs[i])
                 name = self._name_of(kind, value)
                 source = None if name is None else self._value(name)
-                self.graph.result(source, name)
+                self.graph.result(source, self._result_name(name))
                 port = self.graph.outputs[-1]
                 rest = {k: v for k, v in spec.items() if k != "arg"}
                 plain = role == "user_output"
@@ -223,6 +224,17 @@ class GraphReader:
                     port, spec=None if plain else {role: rest},
                     value=entry if name is None else None,
                 )  # fmt: skip
+
+    def _result_name(self, name: str | None) -> str | None:
+        """The name of a result: another one where it is that of a value before."""
+        if name is None:
+            return None
+        taken = {port.name for port in self.graph.outputs}
+        names = chain([name], (f"{name}_{i}" for i in count(1)))
+        return next(
+            each for each in names
+            if each not in taken and (each == name or each not in self.graph)
+        )  # fmt: skip
 
     @staticmethod
     def _name_of(kind: str, value: Any) -> str | None:

@@ -47,7 +47,7 @@ from amanda_tf.mapping.unused_ops import remove_unused, unused_ops
 from amanda_tf.mapping.variables.reference_variables import use_resource_variables
 from amanda_tf.mapping.variables.resources import TABLES, resolve_resources
 from amanda_tf.messages import ELEMENT_TYPES, GRAPH_RECORDS
-from amanda_tf.notes import CONTROL_OUTPUT
+from amanda_tf.notes import CONTROL_OUTPUT, VALUE
 
 __all__ = ["TensorFlowSide", "tensorflow_side"]
 
@@ -146,6 +146,8 @@ class TensorFlowSide(PlainSide):
         for op in graph:
             if has_effects(op):
                 op.attrs[CONTROL_OUTPUT] = True
+            if op.type == "ReadVariableOp":  # the note of what it was made from
+                op.attrs.pop(VALUE, None)
         add_derived_attributes(graph, dictionary)
         bodies_to_functions(graph)
         add_derived_attributes(graph, dictionary)

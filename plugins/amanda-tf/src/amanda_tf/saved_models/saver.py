@@ -6,12 +6,14 @@ that a GraphDef can hold, and so that it can be trained further.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.graph import Graph, Op, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import DType, Shape, TensorType, resource, string
 from amanda_tf.derived_attributes import add_derived_attributes
+from amanda_tf.loading.interface import parameter_node
 from amanda_tf.messages import NODE_RECORDS, SAVED_RECORDS
 from amanda_tf.nodes.names import node_names
 from amanda_tf.notes import TABLE_KEYS, TABLE_VALUES, VALUE
@@ -80,6 +82,22 @@ def _name_nodes(graph: Graph, ops: list[Op]) -> None:
     for op in ops:
         if op.name != names[op]:
             graph.rename(op, names[op])
+    _distinguish_in_lower_case(graph, ops)
+
+
+def _distinguish_in_lower_case(graph: Graph, first: list[Op]) -> None:
+    """Rename ops whose names differ from others in case only: TensorFlow renames them
+    where it loads a model, and then misses those of results. The first ones, of which
+    the names are keys, are the last to be renamed."""
+    names = {op.name.lower() for op in graph if op.name}
+    taken = {parameter_node(port).lower() for port in graph.parameters}
+    for op in dict.fromkeys((*first, *graph)):
+        if op.name and op.name.lower() in taken:
+            free = (f"{op.name}_{i}" for i in count(1))
+            graph.rename(op, next(each for each in free if each.lower() not in names))
+        if op.name:
+            taken.add(op.name.lower())
+            names.add(op.name.lower())
 
 
 def _becomes_variable(op: Op) -> bool:

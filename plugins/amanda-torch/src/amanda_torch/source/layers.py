@@ -198,7 +198,8 @@ def _index(given: Mapping[str, Any]) -> Layer | None:
     weight = given["self"]
     if len(indices) != 1 or not isinstance(indices[0], OutputPort):
         return None
-    if len(_shape_or_none(weight)) != 2 or _type(indices[0]).dtype.kind != "int":
+    sizes = [dim for dim in _shape_or_none(weight) if isinstance(dim, int)]
+    if len(sizes) != 2 or _type(indices[0]).dtype.kind != "int":
         return None
     return _embedding({"weight": weight, "indices": indices[0]})
 

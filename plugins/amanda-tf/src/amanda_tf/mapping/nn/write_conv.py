@@ -208,25 +208,27 @@ def write_conv_transpose(
     n = rank - 2
     w_dims, dims = [dims_of(w)[i] for i in order], dims_of(x)
     batch, sizes = dims[0], list(dims[2:] if layout == "NC*" else dims[1:-1])
-    if not all(isinstance(i, int) for i in (*sizes, *w_dims)):
-        raise Decline("a transposed convolution of data whose sizes are not static")
+    if not all(isinstance(i, int) for i in w_dims):
+        raise Decline("a transposed convolution whose kernel has no static sizes")
     s, d = list(strides or [1] * n), list(dilations or [1] * n)
+    rests = [(k - 1) * c + 1 - a for a, k, c in zip(s, w_dims, d, strict=False)]
     full = [
-        (m - 1) * a + (k - 1) * c + 1
-        for m, a, k, c in zip(sizes, s, w_dims, d, strict=False)
+        m * a + rest if isinstance(m, int) else (a, rest)
+        for m, a, rest in zip(sizes, s, rests, strict=True)
     ]
     data, weights = to_channels_last(o, x, layout), _permute_axes(o, w, order)
     if rank == 3:  # rows of height 1
         data = o.ExpandDims(data, int_tensor(1))
         weights = o.ExpandDims(weights, int_tensor(0))
         s, d = [s[0], *s], [1, *d]
-    shape = [batch, *[1] * (rank == 3), *full, w_dims[-2]]
+    first = batch if isinstance(batch, int) else (1, 0)
+    shape = [first, *[1] * (rank == 3), *full, w_dims[-2]]
     kernel = [*[1] * (rank == 3), *w_dims[:n]]
     y = _convolve_back(o, data, weights, kernel, shape, s, d, groups)
     y = o.Squeeze(y, squeeze_dims=[1]) if rank == 3 else y
     pairs = [(int(low), int(high)) for low, high in padding or [(0, 0)] * n]
     more = [max(e, 0) for e in output_padding or [0] * n]
-    y = _crop(o, y, pairs, more, full)
+    y = _crop(o, y, pairs, more)
     if b is not None:
         y = o.BiasAdd(y, b)
     return from_channels_last(o, y, layout, rank)
@@ -236,12 +238,16 @@ def _convolve_back(
     o: Any, data: Any, weights: Any, kernel: list[int], shape: list[Any],
     strides: list[int], dilations: list[int], groups: int,
 ) -> Any:  # fmt: skip
-    """The sum of kernels, each weighted by an element; groups one after the other."""
+    """The sum of kernels, each weighted by an element; groups one after the other.
+
+    A size that is computed is a pair: a multiple of that of the data, and what is added
+    to it."""
     rank = len(shape)
     sizes: Any = int_tensor([n if isinstance(n, int) else 0 for n in shape])
-    if not isinstance(shape[0], int):
-        batch = o.Slice(o.Shape(data), int_tensor([0]), int_tensor([1]))
-        sizes = o.ConcatV2(batch, int_tensor(shape[1:]), int_tensor(0), N=2)
+    if not all(isinstance(n, int) for n in shape):
+        pairs = [(0, n) if isinstance(n, int) else n for n in shape]
+        times, plus = (int_tensor(list(column)) for column in zip(*pairs, strict=True))
+        sizes = o.AddV2(o.Mul(o.Shape(data), times), plus)
     attrs: dict[str, Any] = {"strides": [1, *strides, 1], "padding": "VALID"}
     weights = _dilate(o, weights, kernel, dilations)
     op = "Conv2DBackpropInput" if rank == 4 else "Conv3DBackpropInputV2"
@@ -269,18 +275,18 @@ def _dilate(o: Any, w: Any, kernel: list[int], dilations: list[int]) -> Any:
     return w
 
 
-def _crop(o: Any, y: Any, pairs: list[tuple[int, int]], more: list[int],
-             full: list[int]) -> Any:  # fmt: skip
+def _crop(o: Any, y: Any, pairs: list[tuple[int, int]], more: list[int]) -> Any:
     """Without padding at both ends; with zeros where the result is longer."""
     grow = [max(m - max(high, 0), 0) for m, (_, high) in zip(more, pairs, strict=True)]
     cut = [max(max(high, 0) - m, 0) for m, (_, high) in zip(more, pairs, strict=True)]
     low = [max(pair[0], 0) for pair in pairs]
     if any(low) or any(cut):
-        starts = [0, *low, 0]
-        sizes = [
-            -1, *(f - a - c for f, a, c in zip(full, low, cut, strict=True)), -1
-        ]  # fmt: skip
-        y = o.Slice(y, int_tensor(starts), int_tensor(sizes))
+        ends = [0, *(-c for c in cut), 0]
+        open_ends = sum(1 << i for i, end in enumerate(ends) if end == 0)
+        y = o.StridedSlice(
+            y, int_tensor([0, *low, 0]), int_tensor(ends), int_tensor([1] * len(ends)),
+            end_mask=open_ends,
+        )  # fmt: skip
     if any(grow):
         y = o.Pad(y, int_tensor([(0, 0), *((0, g) for g in grow), (0, 0)]))
     return y

@@ -249,7 +249,7 @@ def _of_every_axis(o: Any, value: Any, places: list[int], rank: int) -> Any:
 
 
 def _triangle(o: Any, x: Any, k: Any, compare: Any) -> Any:
-    """Elements on one side of a diagonal that is known at run time only."""
+    """Elements on one side of a diagonal that is computed, or beside the main one."""
     rows, columns = (_range_of(o, x, axis) for axis in (-2, -1))
     offset = o.Sub(columns, o.ExpandDims(rows, int_tensor(1)))
     keep = compare(offset, o.Cast(o.Reshape(k, int_tensor([])), DstT=INT64))
@@ -290,22 +290,16 @@ def _band(x: Any, width: int, axis: int) -> Tensor:
 
 def write_tril(o: Any, x: Any, k: Any = 0) -> Any:
     upper = static_value(k)
-    if upper is None:
-        return _triangle(o, x, k, o.LessEqual)
-    if upper < 0:
-        below = o.MatrixBandPart(x, int_tensor(-1), int_tensor(0))
-        keep = o.MatrixBandPart(x, int_tensor(-upper - 1), int_tensor(0))
-        return o.Sub(below, keep)
+    if upper is None or upper < 0:
+        return _triangle(o, x, k if upper is None else int_tensor(upper), o.LessEqual)
     return o.MatrixBandPart(x, int_tensor(-1), _band(x, upper, -1))
 
 
 def write_triu(o: Any, x: Any, k: Any = 0) -> Any:
     lower = static_value(k)
-    if lower is None:
-        return _triangle(o, x, k, o.GreaterEqual)
-    if lower > 0:
-        above = o.MatrixBandPart(x, int_tensor(0), int_tensor(-1))
-        return o.Sub(above, o.MatrixBandPart(x, int_tensor(0), _band(x, lower - 1, -1)))
+    if lower is None or lower > 0:
+        known = k if lower is None else int_tensor(lower)
+        return _triangle(o, x, known, o.GreaterEqual)
     return o.MatrixBandPart(x, _band(x, -lower, -2), int_tensor(-1))
 
 
