@@ -16,7 +16,7 @@ from amanda_tf.derived_attributes import add_derived_attributes
 from amanda_tf.loading.interface import parameter_node
 from amanda_tf.messages import NODE_RECORDS, SAVED_RECORDS
 from amanda_tf.nodes.names import node_names
-from amanda_tf.notes import TABLE_KEYS, TABLE_VALUES, VALUE
+from amanda_tf.notes import CONTROL_OUTPUT, TABLE_KEYS, TABLE_VALUES, VALUE
 from amanda_tf.saved_messages import SAVED
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def with_saver(root: Graph, dictionary: Dictionary) -> Graph:
     variables = [op for op in copy if VALUE in op.attrs]
     tables = [op for op in copy if TABLE_KEYS in op.attrs and TABLE_VALUES in op.attrs]
     _name_nodes(copy, [*variables, *tables])
+    _wait_for_effects(copy)
     for op in variables:
         facts = {k: v for k, v in NODE_RECORDS.of(op).items() if k not in _KEYS}
         op.attrs.pop(NODE_RECORDS.key, None)
@@ -69,6 +70,26 @@ _COLLECTIONS: Final = ("variables", "trainable_variables")
 """Where users of a SavedModel find its variables."""
 _MAIN_OP: Final = "saved_model_main_op"
 """The collection with the op that TensorFlow runs after it has loaded a model."""
+
+
+def _wait_for_effects(graph: Graph) -> None:
+    """Let results wait for the ops that run in every call: of a signature, TensorFlow
+    runs what its results need."""
+    values = [port.source for port in graph.result_ports if port.source is not None]
+    needed = set(graph.upstream(*values))
+    effects = [
+        op for op in graph
+        if op.has_attrs and op.attrs.get(CONTROL_OUTPUT) and op not in needed
+    ]  # fmt: skip
+    for port in graph.result_ports if effects else ():
+        value = port.source
+        if value is not None:
+            name = f"{value.op.name or 'result'}/after"
+            waiting = _add(graph, "Identity", [value], {}, name)
+            waiting.output.type = value.type
+            for op in effects:
+                graph.control(op, waiting)
+            port.connect(waiting.output)
 
 
 def _name_nodes(graph: Graph, ops: list[Op]) -> None:
