@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,39 @@ def test_a_graph_of_a_function(told, run):
     assert ops_of(graph) == ["matmul", "add", "relu"]
     (got,) = run(graph, X, W, B)
     np.testing.assert_allclose(got, by_hand(X, W, B), rtol=1e-6)
+
+
+MISTAKES = {
+    "no return": (lambda x: None, "is a `return` missing"),
+    "nested results": (lambda x: (x, (x, x)), "a tuple or dict of values"),
+    "a setting": (lambda x, *, s: x * s, "needs the setting 's'"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_functions_that_cannot_be_traced(name):
+    python, message = MISTAKES[name]
+    with pytest.raises(UsageError, match=message):
+        amanda.function(python).graph("float32[3]")
+
+
+def test_a_partial_function(run):
+    graph = amanda.function(functools.partial(lambda x, y: x - y, 5.0)).graph(X)
+    np.testing.assert_allclose(run(graph, X)[0], 5 - X)
+
+
+def test_a_gradient_of_another_shape_is_refused():
+    @amanda.function
+    def rounded(x):
+        return ops.round(x)
+
+    @rounded.gradient
+    def _(x, y, g):
+        return g.sum()
+
+    whole = amanda.function(lambda x: rounded(x).sum().grad(x))
+    with pytest.raises(InvalidTypeError, match="another shape than its argument"):
+        whole.graph("float32[2, 4]")
 
 
 def test_what_decorates_a_function_keeps_its_name_and_text():

@@ -239,6 +239,21 @@ def test_a_weight_of_a_function_that_is_called_twice_is_one(place: str) -> None:
     np.testing.assert_allclose(y, (means * s**2).mean(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("loss", [lambda _: None, lambda _: 1.0, lambda r: (r["y"],)])
+def test_a_loss_that_is_no_value(loss: Any) -> None:
+    with pytest.raises(UsageError, match="returns no value of the graph"):
+        amanda.train(make_regression(), loss, [{"x": X}], backend="numpy")
+
+
+@pytest.mark.parametrize("rate", [None, "x"])
+def test_a_learning_rate_that_is_no_number(rate: Any) -> None:
+    with pytest.raises(UsageError, match="learning rate of step 0"):
+        amanda.train(
+            make_regression(), squared_error, BATCHES,
+            learning_rate=lambda _: rate, backend="numpy",
+        )  # fmt: skip
+
+
 def test_a_weight_may_be_named_as_the_number_of_steps() -> None:
     named, usual = make_regression(), make_regression()
     named.rename(named.ops["w"], "step")

@@ -117,7 +117,7 @@ class Function:
     ) -> None:
         self.python = python
         self.namespace = namespace
-        self.name = name or python.__name__.strip("<>")
+        self.name = name or getattr(python, "__name__", "function").strip("<>")
         self.held: WeakKeyDictionary[Graph, dict[Any, Any]] = WeakKeyDictionary()
         """Cache of the namespace: the function in each graph that calls it."""
         self.backward: Callable[..., Any] | None = None
@@ -154,6 +154,13 @@ class Function:
         those of the annotations, or unknown: set `graph.parameters[i].type` later, and
         infer. Settings are passed by name."""
         told, settings = self._bind_arguments(types, named, complete=False)
+        for p in self._signature.parameters.values():
+            is_needed = p.kind is p.KEYWORD_ONLY and p.default is p.empty
+            if is_needed and p.name not in settings:
+                raise UsageError(
+                    f"the function {self.name!r} needs the setting {p.name!r}",
+                    expected=f"{self.name}.graph(..., {p.name}=...)",
+                )
         names = self.names(len(told))
         known = self.annotated_types(names)
         found: list[Type | None] = []

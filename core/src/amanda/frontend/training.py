@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -142,7 +143,7 @@ def train(
             done += 1
             if done <= len(losses):
                 continue  # a checkpoint has this step
-            losses.append(_run_step(compiled, batch, rate(done - 1)))
+            losses.append(_run_step(compiled, batch, _number(rate, done - 1)))
             if show:
                 sys.stderr.write(f"\rstep {done}: loss {losses[-1]:.4g} ")
             if checkpoint is not None and done % checkpoint_every == 0:
@@ -222,6 +223,18 @@ def _read_weights(compiled: Compiled, step: TrainingGraph) -> dict[str, Any]:
         constant = step.constants[name].attrs["value"]
         found[name] = compiled.state.get(key, constant.numpy())
     return found
+
+
+def _number(rate: Callable[[int], Any], step: int) -> float:
+    """The learning rate of a step."""
+    found = rate(step)
+    if isinstance(found, Real) or getattr(found, "shape", None) == ():
+        return float(found)
+    raise UsageError(
+        f"the learning rate of step {step} is no number",
+        expected="a number, or a function of the step that returns one",
+        got=repr(found),
+    )
 
 
 def _run_step(compiled: Compiled, batch: Feeds, rate: float) -> float:

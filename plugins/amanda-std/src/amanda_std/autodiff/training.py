@@ -142,6 +142,13 @@ def _add_loss(
     else:
         inputs = [graph.parameter(_type_of(graph, x), n) for n, x in given.items()]
         value = loss(results, *map(Value, inputs))
+        if not isinstance(value, Value):
+            raise UsageError(
+                "the loss returns no value of the graph",
+                expected="one number computed from the results",
+                got=type(value).__name__,
+                hint="is a `return` missing?" if value is None else None,
+            )
     type_ = port_type(value.port)
     if not type_.shape.is_static or type_.shape.rank != 0:
         raise InvalidTypeError(

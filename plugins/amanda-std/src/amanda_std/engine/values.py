@@ -432,5 +432,13 @@ def trace_into(
     else:
         rows, form = [(None, made)], None
     for key, value in rows:
+        if value is None or isinstance(value, tuple | list | dict):
+            raise UsageError(
+                "a function returns values, or a tuple or dict of values",
+                who=getattr(function, "__name__", None),
+                where=f"result {key or len(graph.results)}" if form else None,
+                got=type(value).__name__,
+                hint="is a `return` missing?" if value is None else None,
+            )
         graph.result(lift(value, into), key)
     return form

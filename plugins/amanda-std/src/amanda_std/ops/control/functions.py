@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from amanda.errors import UsageError
+from amanda.errors import InvalidTypeError, UsageError
 from amanda.graph import Graph, Op, OutputPort
+from amanda.types import TensorType
 from amanda_std.engine.annotations import Anything, Body
 from amanda_std.engine.function_lookup import find_function
 from amanda_std.engine.operation import composite
@@ -124,9 +125,22 @@ def _(g: Any, y: Any, op: Op, wanted: Sequence[OutputPort]) -> Any:
             got=len(outputs),
         )
     result: dict[OutputPort, Any] = {}
-    for port, gradient in zip(xs, outputs, strict=True):
+    for i, (port, gradient) in enumerate(zip(xs, outputs, strict=True)):
+        _expect_shape(gradient, port, i)
         result[port] = result[port] + gradient if port in result else gradient
     return result
+
+
+def _expect_shape(gradient: Any, x: OutputPort, place: int) -> None:
+    """Raise if a gradient surely has another shape than its argument."""
+    types = gradient.type, x.type
+    if all(isinstance(t, TensorType) and t.shape.is_static for t in types):
+        found, wanted = (t.shape for t in types)
+        if found != wanted:
+            raise InvalidTypeError(
+                "backward returns a gradient of another shape than its argument",
+                where=f"argument {place}", expected=wanted, got=found,
+            )  # fmt: skip
 
 
 @custom_gradient.samples
