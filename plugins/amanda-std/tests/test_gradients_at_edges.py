@@ -112,6 +112,8 @@ def test_equations_that_broadcast(run, equation, shapes):
 def test_second_gradients_of_singular_values(backend):
     """Against differences of the first gradient. XLA may contract a difference of
     squares, which is then not exactly 0 for equal values."""
+    if backend == "jax":
+        pytest.importorskip("amanda_jax", reason="amanda-jax is not installed")
     random = np.random.default_rng(0)
     x, w, v = random.normal(size=(3, 3, 3))
 
