@@ -334,7 +334,8 @@ def _sync_folder(folder: str) -> None:
 def _expect_writable(folder: str, parts: Sequence[str]) -> None:
     """Refuse to replace what is write-protected; renaming would not ask.
 
-    Links are replaced, not what they name.
+    Links are replaced, not what they name. What another process moves away meanwhile
+    is not protected.
     """
     for part in parts:
         paths = [os.path.join(folder, part)]
@@ -342,10 +343,17 @@ def _expect_writable(folder: str, parts: Sequence[str]) -> None:
             path = paths.pop()
             if os.path.islink(path) or not os.path.exists(path):
                 continue
-            if not os.access(path, os.W_OK):
+            if not _is_writable(path):
                 raise FormatError("cannot write: it is write-protected", who=path)
-            if os.path.isdir(path):
+            with suppress(FileNotFoundError, NotADirectoryError):
                 paths += [os.path.join(path, name) for name in os.listdir(path)]
+
+
+def _is_writable(path: str) -> bool:
+    """Whether a file or folder may be written to, or is gone."""
+    if os.access(path, os.W_OK):
+        return True
+    return not os.path.exists(path) or os.access(path, os.W_OK)
 
 
 @contextmanager

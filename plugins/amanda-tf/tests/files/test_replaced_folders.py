@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -381,6 +382,25 @@ print("ready", flush=True)
 for _ in range(int(sys.argv[3])):
     amanda.save(graph, sys.argv[2])
 """
+
+
+def test_a_part_that_another_writer_moves_away_is_not_protected(
+    first: Graph, second: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It vanishes after it was found, and before its permission is asked for."""
+    amanda.save(first, tmp_path / "model")
+    real = os.access
+
+    def access(path: str, mode: int) -> bool:
+        if Path(path).name == "variables":
+            shutil.rmtree(path, ignore_errors=True)
+        return real(path, mode)
+
+    monkeypatch.setattr(os, "access", access)
+    amanda.save(second, tmp_path / "model")
+    monkeypatch.undo()
+    amanda.save(second, tmp_path / "second")
+    assert result(tmp_path / "model") == result(tmp_path / "second")
 
 
 def test_readers_beside_two_writers(

@@ -34,6 +34,7 @@ from test_samples import (  # noqa: E402
     is_of_numbers,
     samples_of,
 )
+from torch.utils._pytree import tree_leaves  # noqa: E402
 
 CONTAINERS = "PyTorch has no sequences, optionals and tuples as values"
 STATE = "PyTorch has no such effect"
@@ -63,11 +64,13 @@ import_module("torch.ao.quantization.fx._decomposed")  # registers its ops for l
 
 
 def load_in_torch(graph: amanda.Graph, path: Path) -> Any:
-    """The module of a graph, written as a file and loaded by PyTorch."""
+    """A graph, written as a file and loaded by PyTorch: a function that returns its
+    results in a list."""
     amanda.save(amanda.convert(graph, "torch@2.13"), path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return torch.export.load(path).module()
+        module = torch.export.load(path).module()
+    return lambda *feeds: tree_leaves(module(*feeds))
 
 
 def as_tensor(array: np.ndarray) -> Any:
