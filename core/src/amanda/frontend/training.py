@@ -143,7 +143,7 @@ def train(
             done += 1
             if done <= len(losses):
                 continue  # a checkpoint has this step
-            losses.append(_run_step(compiled, batch, _number(rate, done - 1)))
+            losses.append(_run_step(compiled, batch, _rate_of(rate, done - 1)))
             if show:
                 sys.stderr.write(f"\rstep {done}: loss {losses[-1]:.4g} ")
             if checkpoint is not None and done % checkpoint_every == 0:
@@ -225,7 +225,7 @@ def _read_weights(compiled: Compiled, step: TrainingGraph) -> dict[str, Any]:
     return found
 
 
-def _number(rate: Callable[[int], Any], step: int) -> float:
+def _rate_of(rate: Callable[[int], Any], step: int) -> float:
     """The learning rate of a step."""
     found = rate(step)
     if isinstance(found, Real) or getattr(found, "shape", None) == ():

@@ -239,7 +239,7 @@ def _copy_ops(
                     new_input._users = new_op
                 else:
                     attach(new_input, new_op)
-        new_op._inputs = tuple(inputs) if len(inputs) <= 32 else sinks(inputs)
+        new_op._inputs = sinks(inputs)
         new_op.graph = new
         new._count += 1
         _order.append(new, new_op, point)

@@ -96,15 +96,7 @@ class Graph(Contents):
             self._names[name] = op
         op.graph = self
         self._count += 1
-        if self._point is None and not self._labelled:  # _order.append, inlined
-            last = op._prev = self._last
-            if last is None:
-                self._first = op
-            else:
-                last._next = op
-            self._last = op
-        else:
-            _order.append(self, op, self._point)
+        _order.append(self, op, self._point)
         if self._log is not None:
             self._note("add", op, repr(op))
         return op
