@@ -154,7 +154,6 @@ def test_a_refused_input_leaves_no_users(before: list[str]) -> None:
 
 
 def test_an_added_op_has_what_its_constructor_gives() -> None:
-    """`Graph.add` builds ops itself."""
     for outputs in (0, 1, 3):
         added, plain = (
             Graph().add("f", attrs={"k": 1}, name="n", outputs=outputs),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import takewhile
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from amanda.errors import DuplicateNameError, ForeignPortError, GraphError
 from amanda.graph import _change, _order
 from amanda.graph._contents import Contents, Entry
 from amanda.graph._functions import FunctionTable
-from amanda.graph._op import CONSTANT, CORE, Op, check_op, new_ports
+from amanda.graph._op import CONSTANT, CORE, Op
 from amanda.graph._port import (
     ControlPort,
     Edge,
@@ -66,24 +65,11 @@ class Graph(Contents):
         >>> graph.result(y).source is y
         True
         """
-        if (
-            (type.__class__ is not str and type is not None)
-            or (name.__class__ is not str and name is not None)
-            or (attrs.__class__ is not dict and attrs is not None)
-            or outputs.__class__ is not int
-        ):
-            check_op(None, type, name, attrs, outputs)
+        op = Op(type, name, attrs, outputs)
         if name is not None and name in self._names:
             raise self._duplicate_name_error(name)
         if inputs.__class__ is not list and inputs.__class__ is not tuple:
             _check_add(self, type, inputs)
-        op = _allocate(Op)  # and what its constructor does; three calls fewer
-        op.type = type
-        op._name = name
-        op._attrs = dict(attrs) if attrs else None
-        op.outputs = (new_port(op, 0),) if outputs == 1 else new_ports(op, outputs)
-        op.graph = op.side_record = op._prev = op._next = op._order = None
-        op._inputs = ()
         ports = self._attach(op, inputs)
         if bodies is not None or namespace is not None or feedback is not False:
             try:
@@ -108,7 +94,7 @@ class Graph(Contents):
         ports: Sequence[OutputPort | None] = inputs  # type: ignore[assignment]
         point = self._point
         limit = None if point is None or not self._labelled else point._order
-        value: OutputPort | None = None
+        read = 0
         try:
             for value in ports:
                 if value is not None:
@@ -125,10 +111,10 @@ class Graph(Contents):
                         value._users = op
                     else:
                         attach(value, op)
+                read += 1
         except BaseException:
-            # none of those before it is the value that was refused
-            _detach(op, list(takewhile(lambda port: port is not value, ports)))
-            if isinstance(value, OutputPort):
+            _detach(op, ports[:read])
+            if isinstance(ports[read], OutputPort):
                 raise
             return self._attach(op, value_ports(inputs, f"input {{}} of {op.label}"))
         return ports
@@ -585,6 +571,5 @@ class Point:
         self._graph._point = self._old
 
 
-_allocate = Op.__new__
 _check_add = argument_check(Graph.add, "amanda.types", "amanda.tensors")
 _check_contained = argument_check(Graph._check_can_contain)

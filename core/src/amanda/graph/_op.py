@@ -141,7 +141,7 @@ class Op:
             or (attrs.__class__ is not dict and attrs is not None)
             or outputs.__class__ is not int
         ):
-            check_op(self, type, name, attrs, outputs)
+            _check_op(self, type, name, attrs, outputs)
         self.type = type
         self._name = name
         self.graph: Graph | None = None
@@ -149,7 +149,9 @@ class Op:
         self._inputs: Sinks = ()
         # changed by add_output and remove_output
         self.outputs: tuple[OutputPort, ...] = (
-            (new_port(self, 0),) if outputs == 1 else new_ports(self, outputs)
+            (new_port(self, 0),)
+            if outputs == 1
+            else tuple([new_port(self, i) for i in _port_numbers(outputs)])
         )
         # rare fields; None for most ops
         self.side_record: SideRecord | None = None
@@ -500,15 +502,14 @@ class Op:
         raise GraphError("an op belongs to one graph; clone the graph")
 
 
-check_op = argument_check(Op.__init__)
+_check_op = argument_check(Op.__init__)
 
 
-def new_ports(op: Op, count: int) -> tuple[OutputPort, ...]:
-    """The output ports of a new op."""
+def _port_numbers(count: int) -> range:
     if not 0 <= count <= MAX_OUTPUTS:
         raise GraphError(
             "an op cannot have this number of outputs",
             expected=f"0 to {MAX_OUTPUTS}",
             got=count,
         )
-    return tuple([new_port(op, i) for i in range(count)])
+    return range(count)
