@@ -33,7 +33,7 @@ class ExplicitState:
     ) -> None:
         self._of_values = executable
         self.state = State() if state is None else state
-        fill_state(self.state, ports, [slot.default for slot in inputs])
+        fill_state(self.state, ports, inputs)
         before = {port.input: port.key for port in ports}
         self._before = [(slot.key, before.get(i)) for i, slot in enumerate(inputs)]
         self._after = {results[p.result]: p.key for p in ports if p.result is not None}
@@ -61,9 +61,10 @@ class ExplicitState:
 
 
 def fill_state(
-    state: State, ports: Sequence[StatePort], defaults: Sequence[Any]
+    state: State, ports: Sequence[StatePort], inputs: Sequence[FeedSlot]
 ) -> None:
-    """Give variables their initial values, by the defaults of inputs."""
+    """Give variables their types and initial values, which are the defaults of inputs."""
     for port in ports:
-        initial = defaults[port.input]
-        state.cell(port.key, None if initial is None else initial.numpy())
+        slot = inputs[port.input]
+        initial = None if slot.default is None else slot.default.numpy()
+        state.cell(port.key, initial, slot.type)

@@ -10,6 +10,7 @@ from threading import RLock
 from typing import Any
 
 from amanda.errors import BackendError, InvalidTypeError, UsageError
+from amanda.types import DType, TensorType, Type, accepts, parse_type
 
 __all__ = ["Cell", "State"]
 
@@ -17,11 +18,13 @@ __all__ = ["Cell", "State"]
 class Cell:
     """The storage of one variable. Its array is replaced, never written to."""
 
-    __slots__ = ("_value", "initial", "key")
+    __slots__ = ("_value", "initial", "key", "type")
 
     def __init__(self, key: str, initial: Any = None) -> None:
         self.key = key
         self.initial = initial
+        self.type: Type | None = None
+        """The type that a graph declares for it, if any does."""
         self._value: Any = None
 
     @property
@@ -50,9 +53,38 @@ class Cell:
         self._value = kept
         return kept
 
+    def expect_fit(self, value: Any) -> None:
+        """Raise InvalidTypeError for an array that is not of the declared type.
+
+        Without one, its shape must be that of the value."""
+        got = _type_of(value)
+        if self.type is not None:
+            held = self.type
+        elif self.has_value:
+            held = _type_of(self.read())
+        else:
+            return
+        if isinstance(held, TensorType) and accepts(held, got) is False:
+            raise InvalidTypeError(
+                f"the variable {self.key!r} has another type",
+                expected=held,
+                got=got,
+                hint=None if self.type is not None else _DECLARE,
+            )
+
     def reset(self) -> None:
         """Restore the initial value."""
         self._value = None
+
+
+_DECLARE = "if its shape may change, declare that where it is created: type=..."
+
+
+def _type_of(value: Any) -> TensorType:
+    import numpy as np
+
+    array = np.asarray(value)
+    return TensorType(DType.of(array), array.shape)
 
 
 def _read_only(value: Any) -> Any:
@@ -92,13 +124,17 @@ class State(Mapping[str, Any]):
                 got=type(given).__name__,
             )
 
-    def cell(self, key: str, initial: Any = None) -> Cell:
+    def cell(
+        self, key: str, initial: Any = None, type_: Type | str | None = None
+    ) -> Cell:
         """The cell of a variable, created on first use."""
         cell = self._cells.get(key)
         if cell is None:
             cell = self._cells[key] = Cell(key)
         if cell.initial is None and initial is not None:
             cell.initial = _read_only(initial)
+        if cell.type is None and type_ is not None:
+            cell.type = parse_type(type_) if isinstance(type_, str) else type_
         return cell
 
     def __getitem__(self, key: str) -> Any:
@@ -111,7 +147,9 @@ class State(Mapping[str, Any]):
 
     def __setitem__(self, key: str, value: Any) -> None:
         with self.lock:
-            self.cell(key).assign(value)
+            cell = self.cell(key)
+            cell.expect_fit(value)
+            cell.assign(value)
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._cells))

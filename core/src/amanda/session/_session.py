@@ -160,8 +160,11 @@ class Session:
         given = self._options.pop("state", None)
         State.expect(given)
         self._state = self._state if given is None else given
-        defaults = [p.attrs.get(VALUE_NOTE) for p in self._graph.parameters]
-        fill_state(self._state, self._state_ports, defaults)
+        slots = [
+            FeedSlot(self._keys[p], p.type, p.attrs.get(VALUE_NOTE))
+            for p in self._graph.parameters
+        ]
+        fill_state(self._state, self._state_ports, slots)
 
     @property
     def _state_results(self) -> dict[Any, StatePort]:

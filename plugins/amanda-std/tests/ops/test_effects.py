@@ -194,10 +194,26 @@ def test_state_is_readable_settable_and_resettable():
     assert values(run([ONES])) == [[6, 7]]
     run.state.reset()
     assert values(run([ONES])) == [[1, 1]]
-    with pytest.raises(InvalidTypeError, match="another element type"):
+    with pytest.raises(InvalidTypeError, match="another type"):
         run.state["count"] = np.zeros(2)
+    with pytest.raises(InvalidTypeError, match="declare that where it is created"):
+        run.state["count"] = np.zeros(3, "float32")
+    assert values(run([ONES])) == [[2, 2]]
     with pytest.raises(KeyError, match="no variable 'other'"):
         run.state["other"]
+
+
+def test_a_variable_of_any_size_can_be_set():
+    def longest(x):
+        return ops.read(ops.variable(type="float32[n]", key="rows")) * x
+
+    run = compiled(longest, [parse_type("float32[]")])
+    run.state["rows"] = np.ones(2, "float32")
+    run([np.float32(3)])
+    run.state["rows"] = np.ones(5, "float32")
+    assert values(run([np.float32(3)])) == [[3] * 5]
+    with pytest.raises(InvalidTypeError, match="another type"):
+        run.state["rows"] = np.ones((2, 2), "float32")
 
 
 def test_executables_can_share_state():

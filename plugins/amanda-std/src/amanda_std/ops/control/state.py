@@ -20,9 +20,8 @@ _NO_GRADIENT = "variables have no gradient: read once, and differentiate by that
 @primitive(numpy_only=True, effect="holds")
 def variable(initial: Anything = None, *, key: str, type: Any = None) -> Ref:
     """Variable with a key; starts as `initial`, or empty with the given type"""
-    del type
     state = current_run().state
-    return Cell(key, initial) if state is None else state.cell(key, initial)
+    return Cell(key, initial) if state is None else state.cell(key, initial, type)
 
 
 @variable.infer
