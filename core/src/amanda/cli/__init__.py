@@ -82,7 +82,7 @@ _HOME = {
 }
 
 
-_OBJECTS_PER_COLLECTION = 10_000
+_OBJECTS_PER_COLLECTION = 200_000
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -39,7 +39,7 @@ from amanda_std.ops.linalg.matrices import (
 )
 from amanda_std.ops.linalg.qr_algorithm import schur_form
 
-_NODES, _WEIGHTS = (v / 2 for v in np.polynomial.legendre.leggauss(7))
+_NODES = 7
 """Of Gaussian quadrature, which is a Padé approximation of the logarithm here."""
 _RADIUS = 0.25
 """The distance to the identity up to which its error is that of rounding."""
@@ -122,10 +122,11 @@ def _log_of_triangle(t: Any) -> Any:
     count = ops.sum(numbers(t, -1)) * 0
     _, root, degree = ops.while_(goes_on, take_root, count, t, start)
     rest = root - one
+    rule = zip(*np.polynomial.legendre.leggauss(_NODES), strict=True)
     terms = [
-        triangular_solve(one + rest * float(node + 0.5), rest, lower=False)
-        * float(weight)
-        for node, weight in zip(_NODES, _WEIGHTS, strict=True)
+        triangular_solve(one + rest * float(node / 2 + 0.5), rest, lower=False)
+        * float(weight / 2)
+        for node, weight in rule
     ]
     total = sum(terms[1:], start=terms[0])
     singular = ops.sum(
