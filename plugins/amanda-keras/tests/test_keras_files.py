@@ -159,3 +159,23 @@ def test_a_model_of_keras_2_is_read(tmp_path: Path) -> None:
     [found] = amanda.run(graph, [x], backend="numpy").values()
     expected = np.clip(x @ kernel * 0.2 + 0.5, 0, 1)
     np.testing.assert_allclose(found, np.where(expected > 0, expected, expected / 2))
+
+
+def test_the_variables_that_keras_trains_are_trained(tmp_path: Path) -> None:
+    from amanda_std import ops
+
+    model = keras.Sequential([
+        keras.Input((4, 3)), L.LSTM(5, return_sequences=True), L.BatchNormalization(),
+        L.Dense(6, trainable=False), L.LayerNormalization(), L.Flatten(), L.Dense(2),
+    ])  # fmt: skip
+    model.save(tmp_path / "model.keras")
+    graph = amanda.load(tmp_path / "model.keras")
+    [source], [result] = graph.parameters, graph.outputs
+    trained = amanda.train(
+        graph,
+        lambda results: ops.mean(results[result.name] * results[result.name]),
+        [{source.name: np.ones((2, 4, 3), "float32")}],
+        backend="numpy",
+    )
+    shapes = sorted(value.shape for value in trained.weights.values())
+    assert shapes == sorted(tuple(v.shape) for v in model.trainable_variables)

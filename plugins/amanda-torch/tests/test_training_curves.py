@@ -78,3 +78,41 @@ def test_the_loss_curve_is_that_of_torch(optimizer, backend):
     )  # fmt: skip
     assert len(trained.losses) == STEPS
     np.testing.assert_allclose(trained.losses, expected, rtol=1e-4)
+
+
+class Recurrent(torch.nn.Module):
+    """Layers with buffers, a frozen weight and an initial state of zeros."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = torch.nn.Sequential(
+            torch.nn.BatchNorm1d(4), torch.nn.GroupNorm(2, 4)
+        )
+        self.register_buffer("position", torch.randn(5, 4))
+        self.lstm = torch.nn.LSTM(4, 3, batch_first=True)
+        self.head = torch.nn.Linear(3, 2)
+        self.head.weight.requires_grad_(False)
+
+    def forward(self, x):
+        y, _ = self.lstm(self.norms(x).transpose(1, 2) + self.position)
+        return self.head(y[:, -1])
+
+
+@pytest.mark.filterwarnings("ignore:The tensor attributes:UserWarning")
+@pytest.mark.parametrize("through_onnx", [False, True])
+def test_the_weights_that_pytorch_trains_are_trained(tmp_path, through_onnx):
+    model = Recurrent().eval()
+    graph = amanda.load(torch.export.export(model, (torch.randn(2, 4, 5),)))
+    [source], [result] = graph.parameters, graph.outputs
+    if through_onnx:
+        amanda.save(amanda.convert(graph, "onnx"), tmp_path / "model.onnx")
+        graph = amanda.load(tmp_path / "model.onnx")
+    trained = amanda.train(
+        graph,
+        lambda results: ops.mean(results[result.name] * results[result.name]),
+        [{source.name: np.ones((2, 4, 5), "float32")}],
+        backend="numpy",
+    )
+    expected = {n for n, p in model.named_parameters() if p.requires_grad}
+    initial_states = {"zeros", "zeros_1"} if through_onnx else set()
+    assert trained.weights.keys() == expected | initial_states

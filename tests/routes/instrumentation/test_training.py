@@ -262,3 +262,25 @@ def test_a_weight_may_be_named_as_the_number_of_steps() -> None:
     expected = amanda.train(usual, squared_error, BATCHES, **options)
     assert got.losses == expected.losses
     np.testing.assert_array_equal(got.weights["step"], expected.weights["w"])
+
+
+def test_statistics_and_fixed_constants_are_not_trained() -> None:
+    """Those of batch normalization, as an op or named as Keras does, and notes."""
+    graph = Graph("amanda/std/1")
+    x = Value(graph.parameter("float32[n, 2]", "x"))
+    row = np.ones(2, "float32")
+    names = ("scale", "bias", "mean", "var", "bn/moving_variance", "fixed", "w")
+    held = {name: graph.constant(row, name).output for name in names}
+    held["fixed"].op.attrs["x-trainable"] = False
+    with tracing(graph):
+        values = [Value(held[name]) for name in names]
+        y = ops.batch_norm(x, *values[:4], axis=1) / ops.sqrt(values[4])
+        graph.result(y * values[5] * values[6], "y")
+    trained = amanda.train(
+        graph, squared_error, [{"x": X, "target": TARGET}], backend="numpy"
+    )
+    assert trained.weights.keys() == {"scale", "bias", "w"}
+    everything = amanda.train(
+        graph, squared_error, [{"x": X, "target": TARGET}], weights=["*"], backend="numpy"
+    )
+    assert everything.weights.keys() == set(names)

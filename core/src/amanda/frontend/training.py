@@ -122,7 +122,9 @@ def train(
     rmsprop, adadelta, lion or ftrl; `settings` are its hyperparameters, and
     `learning_rate` may be a function of the step, from 0. `weights` are names of
     constants, those in bodies included, or shell patterns; the default is every
-    constant of floats with more than one element that the loss depends on.
+    constant of floats with more than one element that the loss depends on, but for
+    the statistics of batch normalization, what a mapping added, and constants with
+    the note `x-trainable=False`.
 
     With a `checkpoint`, a file that is replaced atomically every `checkpoint_every`
     steps and at the end; training goes on where it stands. `show` prints progress.

@@ -10,6 +10,7 @@ from amanda.argument_checks import check_arguments
 from amanda.graph._attributes import (
     NOTE_PREFIX,
     STATE_NOTE,
+    TRAINABLE_NOTE,
     VALUE_NOTE,
     HeldAttributes,
     copy_input_attributes,
@@ -75,6 +76,7 @@ __all__ = [
     "UNCHECKED_DIM_NAMES",
     "SCOPES_RECORD",
     "STATE_NOTE",
+    "TRAINABLE_NOTE",
     "Scope",
     "ScopeTable",
     "VALUE_NOTE",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NOTE_PREFIX",
     "STATE_NOTE",
+    "TRAINABLE_NOTE",
     "VALUE_NOTE",
     "HeldAttributes",
     "copy_input_attributes",
@@ -24,6 +25,8 @@ __all__ = [
 NOTE_PREFIX: Final = "x-"
 VALUE_NOTE: Final = "x-value"
 """The tensor that an op holds which is not constant: a variable, a parameter."""
+TRAINABLE_NOTE: Final = "x-trainable"
+"""Whether training changes a constant by default; where absent, its use decides."""
 STATE_NOTE: Final = "x-state"
 """The key of the variable whose value an input or a result of a graph has.
 

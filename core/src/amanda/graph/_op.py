@@ -47,6 +47,11 @@ class Provenance(NamedTuple):
     sources: tuple[str, ...]
     by: str
 
+    @property
+    def is_by_rule(self) -> bool:
+        """Whether a rule created the op: `file.rules:line`, or `mapping:function`."""
+        return ":" in self.by
+
 
 class SideRecord:
     """Rare fields of an op; created when the first of them is set."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from amanda.errors import FormatError, LimitError
-from amanda.graph import Graph, Op, OutputPort, bulk
+from amanda.graph import TRAINABLE_NOTE, Graph, Op, OutputPort, bulk
 from amanda.tensors import Tensor
 from amanda_keras.calls import (
     Call,
@@ -199,6 +199,10 @@ class ModelReader:
                 self._constant(graph, f"{path}/{place}", f"{name}/{variable}")
                 for variable, place in names
             ]
+            fixed = {v.name for v in layer_variables(kind, own) if not v.is_trainable}
+            for weight, (variable, _) in zip(weights, names, strict=True):
+                if variable in fixed:
+                    weight.op.attrs[TRAINABLE_NOTE] = False
             if names:
                 attrs[VARIABLES] = [variable for variable, _ in names]
         recorded = {"args": list(call.args), "kwargs": dict(call.kwargs)}

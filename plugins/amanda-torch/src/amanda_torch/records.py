@@ -22,7 +22,7 @@ VALUE: Final = VALUE_NOTE
 WEIGHT_NOTE: Final = "x-weight"
 """The free note of a constant of the hub with its kind in PyTorch: that of `get_attr`,
 or `FROZEN`; absent where it follows from the value and the ops that read it."""
-WEIGHT_OF_PYTORCH: Final = "torch-std:weight"
+WEIGHT_OF_PYTORCH: Final = "weight of PyTorch"
 """What made a constant of the hub that is a weight of PyTorch: it keeps its name and
 its form."""
 FROZEN: Final = "frozen parameter"

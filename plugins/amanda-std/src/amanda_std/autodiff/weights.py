@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -9,10 +10,11 @@ from itertools import chain, count
 from typing import NamedTuple
 
 from amanda.errors import UsageError
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import TRAINABLE_NOTE, Graph, Op, OutputPort
 from amanda_std.engine.values import port_type
 from amanda_std.hub.op_access import is_std, operation_of
 from amanda_std.ops.control.functions import custom_gradient
+from amanda_std.ops.nn.normalization import batch_norm
 from amanda_std.passes.inline_calls import inline_calls
 
 __all__ = [
@@ -121,24 +123,51 @@ def choose_weights(
 def _default_weights(
     graph: Graph, constants: Mapping[str, Constant], loss: OutputPort
 ) -> list[str]:
-    """The constants with several elements that the loss depends on."""
+    """The constants with several elements that the loss depends on, but for those that
+    are no weights; see `_is_weight`."""
     used = set(_ops_behind(graph, loss))
-    found = [
+    large = [
         name
         for name, each in constants.items()
         if each.op.attrs["value"].size > 1 and each.op in used
     ]
+    found = [name for name in large if _is_weight(constants[name])]
     if not found:
         raise UsageError(
             "there is no weight to train",
             expected="a constant of floats with more than one element that the loss "
-            "depends on",
+            "depends on, and that its framework trains",
             got=_list_names(constants) or "no constant of floats",
             hint="name the constants to train: weights=[...]"
             if constants
             else "weights are constants of the graph, not inputs",
         )
     return found
+
+
+_STATISTICS = re.compile(r"(moving|running)_(mean|var|variance)(_\d+)?$")
+"""Names that Keras and PyTorch give the statistics of batch normalization."""
+
+
+def _is_weight(constant: Constant) -> bool:
+    """Whether training changes a constant by default: not where the model says that it
+    is fixed, nor the statistics of batch normalization, nor what the rule of a mapping
+    added, such as the initial state of an LSTM."""
+    op = constant.original
+    if op.attrs.get(TRAINABLE_NOTE) is False:
+        return False
+    if op.provenance is not None and op.provenance.is_by_rule:
+        return False
+    if _STATISTICS.search(op.name or ""):
+        return False
+    return not any(
+        is_std(port.op) and operation_of(port.op) is batch_norm and port.index > _BIAS
+        for port in op.output.users
+    )
+
+
+_BIAS = 2
+"""The last input of batch normalization that is trained; its statistics follow."""
 
 
 def _ops_behind(graph: Graph, *targets: OutputPort) -> Iterator[Op]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from amanda import namespace
 from amanda.dictionary import Dictionary, OpDef
-from amanda.graph import Graph, Op, OutputPort, Provenance
+from amanda.graph import TRAINABLE_NOTE, Graph, Op, OutputPort, Provenance
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_torch.aliases import written_inputs
@@ -39,6 +39,7 @@ from amanda_torch.records import (
     VALUE,
     WEIGHT_NOTE,
     WEIGHT_OF_PYTORCH,
+    is_trained,
 )
 
 __all__ = ["functionalize"]
@@ -333,6 +334,8 @@ def _use_constants(graph: Graph, written: set[Op]) -> None:
         name, kind = str(op.attrs["target"]), weight_kind(op)
         if kind != usual_kind(op.output, value, name):
             constant.attrs[WEIGHT_NOTE] = kind
+        if value.dtype.kind == "float" and not is_trained(op):
+            constant.attrs[TRAINABLE_NOTE] = False
         constant.provenance = Provenance((name,), WEIGHT_OF_PYTORCH)
         graph.replace_uses(op.output, constant.output)
         graph.remove(op)
