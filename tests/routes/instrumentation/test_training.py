@@ -281,6 +281,10 @@ def test_statistics_and_fixed_constants_are_not_trained() -> None:
     )
     assert trained.weights.keys() == {"scale", "bias", "w"}
     everything = amanda.train(
-        graph, squared_error, [{"x": X, "target": TARGET}], weights=["*"], backend="numpy"
+        graph,
+        squared_error,
+        [{"x": X, "target": TARGET}],
+        weights=["*"],
+        backend="numpy",
     )
     assert everything.weights.keys() == set(names)

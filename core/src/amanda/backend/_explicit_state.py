@@ -63,7 +63,7 @@ class ExplicitState:
 def fill_state(
     state: State, ports: Sequence[StatePort], inputs: Sequence[FeedSlot]
 ) -> None:
-    """Give variables their types and initial values, which are the defaults of inputs."""
+    """Give variables their types and initial values, the defaults of inputs."""
     for port in ports:
         slot = inputs[port.input]
         initial = None if slot.default is None else slot.default.numpy()

@@ -31,6 +31,7 @@ from amanda.graph._dim_names import (
     sizes_by_symbol,
 )
 from amanda.graph._graph import Graph
+from amanda.graph._names import unused_name
 from amanda.graph._op import CONSTANT, CORE, Change, Op, Provenance
 from amanda.graph._port import (
     CONTROL,
@@ -84,6 +85,7 @@ __all__ = [
     "StatePort",
     "bulk",
     "state_ports",
+    "unused_name",
     "without_state_notes",
     "constant_fault",
     "content_faults",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import UsageError
+from amanda.graph import unused_name
 from amanda.host import host_in_use, use_host
 from amanda.instrument._capabilities import find_capability
 from amanda.instrument._instrumentation import (
@@ -198,9 +199,7 @@ def _name_results(graph: Graph) -> list[str]:
 
 
 def _free_name(stem: str, taken: set[str | None]) -> str:
-    name, number = stem, 1
-    while name in taken:
-        name, number = f"{stem}_{number}", number + 1
+    name = unused_name(stem, taken.__contains__)
     taken.add(name)
     return name
 

@@ -456,3 +456,17 @@ def test_a_saved_model_is_read_where_tensorflow_cannot_be_imported(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(eval(done.stdout), EXPECTED, rtol=1e-6)
+
+
+def test_results_of_one_name_are_written_both(tmp_path: Path) -> None:
+    graph = Graph("amanda/std/1")
+    x = graph.parameter("float32[2]", "x")
+    for kind in ("negative", "exp"):
+        graph.result(graph.add(kind, [x]).output, "y")
+    amanda.save(amanda.convert(graph, "tensorflow"), tmp_path / "model")
+    found = tf.saved_model.load(tmp_path / "model").signatures["serving_default"]
+    results = found(x=tf.constant([0.0, 1.0]))
+    assert {name: value.numpy().tolist() for name, value in results.items()} == {
+        "y": [0, -1],
+        "y_1": pytest.approx([1, np.e]),
+    }

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.dictionary import CallLayout
 from amanda.errors import AmandaError, FormatError, LimitError
 from amanda.formatkit import locate_error
-from amanda.graph import Graph, Op, OutputPort, bulk
+from amanda.graph import Graph, Op, OutputPort, bulk, unused_name
 from amanda.types import VoidType
 from amanda_torch.aliases import order_writes
 from amanda_torch.codes import (
@@ -230,11 +229,9 @@ class GraphReader:
         if name is None:
             return None
         taken = {port.name for port in self.graph.outputs}
-        names = chain([name], (f"{name}_{i}" for i in count(1)))
-        return next(
-            each for each in names
-            if each not in taken and (each == name or each not in self.graph)
-        )  # fmt: skip
+        return unused_name(
+            name, lambda each: each in taken or (each != name and each in self.graph)
+        )
 
     @staticmethod
     def _name_of(kind: str, value: Any) -> str | None:

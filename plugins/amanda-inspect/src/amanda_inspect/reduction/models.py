@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import amanda
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort, unused_name
 from amanda.tensors import Tensor
 from amanda.types import TensorType
 from amanda_inspect.windows import Backend, reads_of
@@ -109,11 +109,7 @@ def replace_values(
 
 def _free_name(graph: Graph, stem: str) -> str:
     names = {port.name for port in graph.parameters}
-    number, name = 0, stem
-    while name in names:
-        number += 1
-        name = f"{stem}_{number}"
-    return name
+    return unused_name(stem, names.__contains__)
 
 
 @dataclass

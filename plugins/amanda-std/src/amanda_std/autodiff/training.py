@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain, count
 from typing import Any
 
 from amanda.errors import InvalidTypeError, UsageError
 from amanda.frontend import TrainingGraph
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort, unused_name
 from amanda.tensors import Tensor
 from amanda.types import DType, RefType, Shape, TensorType
 from amanda_std.autodiff.gradients import grad
@@ -75,8 +74,7 @@ def training_graph(
 def _count_steps(graph: Graph) -> Value:
     """The number of this step, from 1, held by a variable."""
     taken = {op.attrs["key"] for op in _variables(graph)}
-    keys = chain([_STEP_KEY], (f"{_STEP_KEY}_{i}" for i in count(1)))
-    key = next(key for key in keys if key not in taken)
+    key = unused_name(_STEP_KEY, taken.__contains__)
     return assign_add(variable(_zero_step(), key=key), _one_step())  # type: ignore[no-any-return]
 
 

@@ -6,11 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from itertools import chain, count
 from typing import NamedTuple
 
 from amanda.errors import UsageError
-from amanda.graph import TRAINABLE_NOTE, Graph, Op, OutputPort
+from amanda.graph import TRAINABLE_NOTE, Graph, Op, OutputPort, unused_name
 from amanda_std.engine.values import port_type
 from amanda_std.hub.op_access import is_std, operation_of
 from amanda_std.ops.control.functions import custom_gradient
@@ -95,9 +94,10 @@ def find_constants(model: Graph, graph: Graph) -> dict[str, Constant]:
 
 
 def _unique_name(op: Op, part: Graph, taken: Mapping[str, Constant]) -> str:
-    stem = op.name or "weight"
-    names = chain([stem], (f"{stem}_{i}" for i in count(1)))
-    return next(n for n in names if n not in taken and (n == op.name or n not in part))
+    return unused_name(
+        op.name or "weight",
+        lambda name: name in taken or (name != op.name and name in part),
+    )
 
 
 def choose_weights(

@@ -6,10 +6,9 @@ that a GraphDef can hold, and so that it can be trained further.
 
 from __future__ import annotations
 
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from amanda.graph import Graph, Op, OutputPort
+from amanda.graph import Graph, Op, OutputPort, unused_name
 from amanda.tensors import Tensor
 from amanda.types import DType, Shape, TensorType, resource, string
 from amanda_tf.derived_attributes import add_derived_attributes
@@ -114,8 +113,7 @@ def _distinguish_in_lower_case(graph: Graph, first: list[Op]) -> None:
     taken = {parameter_node(port).lower() for port in graph.parameters}
     for op in dict.fromkeys((*first, *graph)):
         if op.name and op.name.lower() in taken:
-            free = (f"{op.name}_{i}" for i in count(1))
-            graph.rename(op, next(each for each in free if each.lower() not in names))
+            graph.rename(op, unused_name(op.name, lambda n: n.lower() in names))
         if op.name:
             taken.add(op.name.lower())
             names.add(op.name.lower())

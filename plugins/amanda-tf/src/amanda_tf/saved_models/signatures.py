@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from amanda.errors import FormatError, UsageError
-from amanda.graph import Entry, Graph, OutputPort
+from amanda.graph import Entry, Graph, OutputPort, unused_name
 from amanda.types import Shape, TensorType
 from amanda_tf.derived_attributes import element_type
 from amanda_tf.loading.interface import value_of
@@ -125,7 +125,8 @@ def _whole_graph(graph: Graph) -> Entry:
     outputs: dict[str, OutputPort] = {}
     for i, (port, value) in enumerate(zip(graph.outputs, graph.results, strict=True)):
         if value is not None:
-            outputs[port.name or f"output_{i}"] = value
+            name = unused_name(port.name or f"output_{i}", outputs.__contains__)
+            outputs[name] = value
     return Entry(inputs, outputs)
 
 
