@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import signal
@@ -28,7 +29,7 @@ from amanda.errors import (
 )
 from amanda.tensors import Tensor
 from amanda_native import LibraryBackend
-from amanda_native.discovery import PATH_VARIABLE
+from amanda_native.discovery import PATH_VARIABLE, find_library
 
 pytestmark = needs_compiler
 
@@ -206,6 +207,30 @@ def test_states_name_libraries_that_crash(monkeypatch: pytest.MonkeyPatch) -> No
     assert "version 2" in rows[newer.stem.removeprefix("lib")].reason
     assert rows["garbage"].state == "usable"
     assert rows["garbage"].reason.startswith("shell 1, ")
+
+
+@pytest.mark.parametrize("names", [[], ["probe"], ["probe", "crashing"]])
+def test_the_command_line_lists_the_states(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    names: list[str],
+) -> None:
+    from amanda.cli import run_command_line
+
+    folders = [str(library_of(name).parent) for name in names]
+    monkeypatch.setenv(PATH_VARIABLE, os.pathsep.join(folders))
+    run_command_line(["backends", "--load", "--json"])
+    listed = json.loads(capsys.readouterr().out)["backends"]
+    [native] = [row for row in listed if row["name"] == "native"]
+    assert native["fault"] is None
+    assert {row["name"] for row in native["states"]} == set(names)
+
+
+def test_a_path_may_have_a_device_after_it(reference: Path) -> None:
+    assert find_library(f"{reference}:gpu:0") == (reference, "gpu:0")
+    assert find_library(f"{reference}") == (reference, None)
+    missing = "./none/here:gpu"
+    assert find_library(missing) == (Path(missing), None)
 
 
 # -- what a library gets ---------------------------------------------------------------

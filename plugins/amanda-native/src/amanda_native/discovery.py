@@ -51,8 +51,10 @@ def find_library(choice: str | None) -> tuple[Path, str | None]:
         name, device = ":".join(parts[:i]), ":".join(parts[i:]) or None
         if name in known:
             return known[name], device
-        if _is_path(name):
+        if name.endswith(suffixes()) or (_has_separator(name) and Path(name).is_file()):
             return Path(name), device
+    if _has_separator(choice):
+        return Path(choice), None
     raise PluginMissingError(
         f"no native library {parts[0]!r} is known",
         expected=f"one of {', '.join(known)}, or a path" if known else "a path",
@@ -61,9 +63,9 @@ def find_library(choice: str | None) -> tuple[Path, str | None]:
     )
 
 
-def _is_path(name: str) -> bool:
+def _has_separator(name: str) -> bool:
     separators = [os.sep, *filter(None, [os.altsep])]
-    return name.endswith(suffixes()) or any(each in name for each in separators)
+    return any(each in name for each in separators)
 
 
 def _only_library(known: Mapping[str, Path]) -> Path:

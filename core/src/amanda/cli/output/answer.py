@@ -71,10 +71,10 @@ def to_json(verb: str, exit_code: int, data: Mapping[str, object]) -> str:
       "ops": 3
     }
     """
-    import json
+    from amanda.cli.output.json_text import json_text
 
     head = {"schema": SCHEMA, "verb": verb, "exit_code": exit_code}
-    return json.dumps({**head, **data}, indent=2, ensure_ascii=False, default=str)
+    return json_text({**head, **data})
 
 
 def plain_lines(text: Iterable[str | Table]) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.cli.output.answer import Table
+from amanda.cli.output.json_text import json_text
 from amanda.errors import PluginError, UsageError
 from amanda.files import replace_file
 from amanda.host import default_host
@@ -103,4 +103,4 @@ def _count(found: Profile, type_: str) -> int:
 def write_trace(path: str, found: Profile) -> None:
     """Write the trace of a profile, which Perfetto and chrome://tracing open."""
     with replace_file(Path(path)) as file:
-        file.write(json.dumps(found.trace(), indent=1).encode())
+        file.write(json_text(found.trace(), 1).encode())

@@ -52,14 +52,14 @@ def command(*, load: bool) -> Answer:
 
 
 def _backend_data(host: Host, entry: PluginEntry, *, load: bool) -> dict[str, Any]:
-    from amanda.api.compilation import load_backend
+    from amanda.backend import GuardedBackend
 
     devices = [str(device) for device in entry.manifest.get("devices", ())]
     fault = entry.fault
     states: list[dict[str, str]] = []
     if load and not fault:
         try:
-            backend = load_backend(host, entry)
+            backend = GuardedBackend(host.load(entry), entry, host)
             devices, states = backend.devices(), backend.states()
         except AmandaError as error:
             fault = str(error)

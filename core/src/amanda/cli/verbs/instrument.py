@@ -143,13 +143,12 @@ def _expect_report_suffix(page: str | None) -> None:
 
 def _write_report(report: Report, page: str, file: str) -> None:
     """Write a report as JSON or as a page of HTML."""
-    import json
-
+    from amanda.cli.output.json_text import json_text
     from amanda.cli.output.sections import Section, html_page
     from amanda.files import replace_file
 
     if page.endswith(".json"):
-        text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False)
+        text = json_text(report.to_dict())
     else:
         headings, rows = report.table()
         missing = [
