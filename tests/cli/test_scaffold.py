@@ -59,16 +59,17 @@ def test_a_kind_without_a_template(tmp_path):
     assert str(caught.value.expected).startswith("one of format, mapping")
 
 
-@pytest.mark.parametrize("name", ["", "-", "amanda-", "a b", "../x", "é", "x;y", "x\n"])
+@pytest.mark.parametrize("name", ["", "-", "amanda-", "a b", "../x", "é", "x;y", "x\n", "9x"])
 def test_what_cannot_be_a_name_is_refused(name, tmp_path):
     with pytest.raises(UsageError, match="cannot be the name of a plug-in"):
         new_plugin(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_of_our_own_are_refused():
-    with pytest.raises(UsageError, match="amanda-core is a part of Amanda"):
-        plugin_name("Amanda_Core")
+@pytest.mark.parametrize("name", ["Amanda_Core", "std", "namespaces"])
+def test_names_of_what_is_installed_are_refused(name):
+    with pytest.raises(UsageError, match="the name of an installed plug-in"):
+        plugin_name(name)
 
 
 def test_what_is_there_is_left_alone(tmp_path):

@@ -16,6 +16,7 @@ import pytest
 import amanda
 from amanda.cli import run_command_line
 from amanda.errors import PluginMissingError, UsageError
+from amanda.graph import Graph
 from amanda_inspect.benchmarking import Measurement, time_backends
 from amanda_inspect.plot import plot_measurements, svg_text
 from amanda_inspect.windows import Backend
@@ -68,6 +69,11 @@ def test_rounds_call_every_backend_in_turn(
     log.clear()
     (short,) = time_backends(graph, feeds, sides[:1], rounds=50, warm_up=1, seconds=0)
     assert (len(short.calls), len(log)) == (3, 5)
+
+
+def test_at_least_one_round() -> None:
+    with pytest.raises(UsageError, match="at least one round"):
+        time_backends(Graph("amanda/std/1"), {}, [], rounds=0)
 
 
 def test_medians_and_quartiles() -> None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
+
+from importlib_metadata import PackageNotFoundError, distribution
 
 from amanda import __version__
 from amanda.errors import AmandaError, UsageError
@@ -29,7 +32,6 @@ _NOT_COPIED: Final = {
     ".ruff_cache",
     "dist",
 }
-_TAKEN: Final = {"core", "namespaces"}
 
 
 def new_plugin(
@@ -69,16 +71,27 @@ def plugin_name(name: str) -> str:
     ('amanda-fast-math', 'amanda-fast')
     """
     stem = re.sub(r"[-_.]+", "-", name).lower().removeprefix("amanda-")
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", stem):
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", stem):
         raise UsageError(
             f"{name!r} cannot be the name of a plug-in",
-            expected="letters, digits and single dashes, such as fast-math",
+            expected="a letter, then letters, digits and single dashes, such as "
+            "fast-math",
         )
-    if stem in _TAKEN:
+    dist = f"amanda-{stem}"
+    if _is_installed(dist):
         raise UsageError(
-            f"amanda-{stem} is a part of Amanda", hint="choose another name"
+            f"{dist} is the name of an installed plug-in or part of Amanda",
+            hint="choose another name",
         )
-    return f"amanda-{stem}"
+    return dist
+
+
+def _is_installed(dist: str) -> bool:
+    try:
+        distribution(dist)
+    except PackageNotFoundError:
+        return find_spec(dist.replace("-", "_")) is not None
+    return True
 
 
 def core_range(version: str = __version__) -> str:

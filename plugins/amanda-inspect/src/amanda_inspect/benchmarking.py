@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import amanda
+from amanda.errors import UsageError
 from amanda.graph import Graph
 from amanda_inspect.windows import Backend
 
@@ -71,6 +72,10 @@ def time_backends(
 
     Stops after `rounds`, or `seconds` for each backend, but not before three rounds.
     """
+    if rounds < 1:
+        raise UsageError(
+            "a measurement has at least one round", where="rounds", got=rounds
+        )
     found, compiled = [], []
     for backend in backends:
         start = time.perf_counter()

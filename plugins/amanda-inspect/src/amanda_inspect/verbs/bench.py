@@ -48,8 +48,8 @@ __all__ = ["command"]
     metavar="[BACKEND.]NAME=VALUE",
     help="An option of all backends, or of one by name or number.",
 )
-@click.option("--rounds", type=int, default=30, show_default=True)
-@click.option("--warm-up", type=int, default=3, show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=30, show_default=True)
+@click.option("--warm-up", type=click.IntRange(min=0), default=3, show_default=True)
 @click.option(
     "--seconds",
     type=float,
