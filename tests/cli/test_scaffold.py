@@ -59,7 +59,9 @@ def test_a_kind_without_a_template(tmp_path):
     assert str(caught.value.expected).startswith("one of format, mapping")
 
 
-@pytest.mark.parametrize("name", ["", "-", "amanda-", "a b", "../x", "é", "x;y", "x\n", "9x"])
+@pytest.mark.parametrize(
+    "name", ["", "-", "amanda-", "a b", "../x", "é", "x;y", "x\n", "9x"]
+)
 def test_what_cannot_be_a_name_is_refused(name, tmp_path):
     with pytest.raises(UsageError, match="cannot be the name of a plug-in"):
         new_plugin(name, tmp_path)
