@@ -54,6 +54,27 @@ def test_a_method_changes_a_tensor(name):
         np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-5)
 
 
+HANDLES = {
+    "t_": lambda y: y.t_(),
+    "transpose_": lambda y: y.transpose_(0, 1),
+    "swapaxes_": lambda y: y.swapaxes_(0, 1),
+    "swapdims_": lambda y: y.swapdims_(0, 1),
+    "squeeze_": lambda y: y.squeeze_(),
+    "unsqueeze_": lambda y: y.unsqueeze_(0),
+    "detach_": lambda y: y.detach_(),
+}
+
+
+@pytest.mark.parametrize("name", HANDLES)
+def test_a_change_of_shape_keeps_a_write_before_it(name):
+    def compute(x):
+        return HANDLES[name](x.clone().add_(1)) * 1
+
+    graph = amanda.load(torch.export.export(Call(compute), (X,), strict=False))
+    [found] = amanda.run(graph, [X.numpy()], backend="numpy").values()
+    np.testing.assert_array_equal(found, compute(X).numpy())
+
+
 def test_a_chance_that_is_omitted_is_a_half():
     def draw(x):
         return x.clone().bernoulli_()

@@ -95,6 +95,26 @@ class Program:
         ])  # fmt: skip
         self.call(kind, at, **attrs)
 
+    def change_shape(self):
+        """Change how a tensor sees its memory: its values are those of the result."""
+        at = self.random.randrange(1, len(self.values))
+        tensor = self.values[at][1]
+        rank = tensor.dim()
+        dim = self.random.randrange(rank) if rank else 0
+        kind, attrs = self.random.choice([
+            ("t_.default", {}), ("squeeze_.default", {}), ("detach_.default", {}),
+            ("unsqueeze_.default", {"dim": dim}),
+            ("squeeze_.dim", {"dim": dim}),
+            ("transpose_.default", {"dim0": dim, "dim1": -1}),
+            ("swapaxes_.default", {"axis0": 0, "axis1": dim}),
+            ("swapdims_.default", {"dim0": dim, "dim1": 0}),
+        ])  # fmt: skip
+        if self.call(kind, at, **attrs):
+            port = self.values[-1][0]
+            self.values = [
+                (port if each is tensor else known, each) for known, each in self.values
+            ]
+
     def write(self):
         at = self.random.randrange(1, len(self.values))
         kind, attrs = self.random.choice([
@@ -149,9 +169,12 @@ def run_program(seed):
     program = Program(seed)
     for _ in range(program.random.randint(3, 14)):
         step = program.random.choices(
-            [program.view, program.write, program.write_value, program.compute],
-            [5, 3, 2, 1],
-        )[0]
+            [
+                program.view, program.write, program.write_value, program.compute,
+                program.change_shape,
+            ],
+            [5, 3, 2, 1, 2],
+        )[0]  # fmt: skip
         step()
     expected = program.finish()
     _dtypes(program.graph)

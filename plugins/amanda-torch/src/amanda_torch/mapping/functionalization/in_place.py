@@ -118,7 +118,7 @@ class _Functionalization:
         for op in order:
             for then in list(op.control_outputs):
                 self.graph.uncontrol(op, then)
-        if not any(self._writes(op) or sees_memory(op) for op in order):
+        if not any(map(self._needs_storages, order)):
             return set()
         for i, op in enumerate(order):
             given = list(op.inputs)  # as storages are found by
@@ -152,8 +152,15 @@ class _Functionalization:
                 if now is not value and port.index not in written:
                     port.connect(now)
 
+    def _needs_storages(self, op: Op) -> bool:
+        """Whether an op writes memory, or sees it in another way than its operands."""
+        is_handle = base_name(op) in _HANDLES
+        return bool(self._writes(op)) or is_handle or sees_memory(op)
+
     def _writes(self, op: Op) -> list[int]:
-        """The inputs that an op writes."""
+        """The inputs whose memory an op writes: none of those of handles."""
+        if base_name(op) in _HANDLES:
+            return []
         is_known = (op.type or "").startswith("aten.") or is_custom(op)
         return written_inputs(op, op.definition) if is_known else []
 
