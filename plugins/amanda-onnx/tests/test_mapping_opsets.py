@@ -90,12 +90,17 @@ def logic(x):
     return ops.astype(both, dtype="float32") + ops.sign(x) * ops.cumulative_sum(x, 1)
 
 
+def reinterpreted(x):
+    signed = ops.astype(x * 100.0, dtype="int32")
+    return ops.astype(ops.bitcast(signed, dtype="uint32"), dtype="float32")
+
+
 MODELS = {
     "convolved": (convolved, X), "normed": (normed, ROWS), "attended": (attended, ROWS),
     "summed": (summed, ROWS), "picked": (picked, ROWS), "activated": (activated, ROWS),
     "padded": (padded, X), "resized": (resized, X), "chosen": (chosen, ROWS),
     "quantised": (quantised, ROWS), "repeated": (repeated, ROWS),
-    "logic": (logic, ROWS),
+    "logic": (logic, ROWS), "reinterpreted": (reinterpreted, ROWS),
 }  # fmt: skip
 
 # What an opset cannot say at all, and the first that can.
@@ -106,6 +111,7 @@ RICHEST = {
     "attended": {"Attention": 23},
     "activated": {"Mish": 18, "HardSwish": 14, "Celu": 12, "Swish": 24},
     "quantised": {"QuantizeLinear": 10, "DequantizeLinear": 10},
+    "reinterpreted": {"BitCast": 26},
 }
 
 

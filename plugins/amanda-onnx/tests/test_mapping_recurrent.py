@@ -228,6 +228,22 @@ def test_a_while_is_written_as_a_loop(tmp_path):
     agree(by_runtime(model, feeds), [np.array([4.0, 8.0], "float32")])
 
 
+def test_a_scan_over_nothing(tmp_path):
+    """ONNX scans at least one tensor: the length is that of a new one."""
+
+    def powers(x, n):
+        return ops.scan(lambda h: (h * 2, h + 1), n, x, carried=1)
+
+    graph = trace(powers, [parse_type("float32[2]"), parse_type("int64[]")])
+    amanda.save(amanda.convert(graph, "amanda/onnx/22"), tmp_path / "scan.onnx")
+    model = onnx.load(tmp_path / "scan.onnx")
+    x, names = np.float32([1, 3]), [value.name for value in model.graph.input]
+    for n in (1, 3):
+        wanted = [x * 2**n, np.stack([x * 2**i + 1 for i in range(n)])]
+        feeds = dict(zip(names, (x, np.array(n)), strict=True))
+        agree(by_runtime(model, feeds), wanted)
+
+
 def _passing_scan(x):
     """The state and the rows are results as they are."""
     return ops.scan(lambda h, r: (h, r, r * h), None, x[0], x, carried=1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from amanda.mapping import Decline
-from amanda_onnx.mapping.operands import opset_of
+from amanda.types import TensorType
+from amanda_onnx.mapping.operands import as_vector, opset_of
 
 __all__ = ["WRITE"]
 
@@ -14,10 +15,13 @@ def write_scan(o: Any, length: Any = None, *values: Any, body: Any, carried: int
                axes: Any = None, reverse: Any = None, out_axes: Any = None,
                out_reverse: Any = None) -> Any:  # fmt: skip
     """The length is that of the scanned tensors, of which ONNX needs at least one."""
+    if opset_of(o) < 9:
+        raise Decline("Scan needs opset 9")
     count = len(values) - carried
-    if opset_of(o) < 9 or not count:
-        raise Decline("Scan needs opset 9 and a tensor that is scanned")
-    del length
+    if not count:
+        body.parameter(TensorType("float32", ()))
+        values = (*values, o.ConstantOfShape(as_vector(o, length)))
+        count = 1
     attrs = {
         "scan_input_axes": axes,
         "scan_input_directions": None if reverse is None else [*map(int, reverse)],

@@ -7,7 +7,7 @@ comes first along the last axis.
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from amanda.mapping import Decline
 from amanda.tensors import Tensor
 from amanda.types import DType, TensorType
 from amanda_onnx.format.element_types import CODES
-from amanda_onnx.mapping.operands import int64_tensor, unsqueeze
+from amanda_onnx.mapping.operands import int64_tensor, opset_of, unsqueeze
 from amanda_std.mappings import rank_of
 
 __all__ = ["WRITE"]
+
+_FIRST_BITCAST: Final = 26  # opset
 
 
 def write_bitcast(o: Any, x: Any, *, dtype: DType) -> Any:
@@ -26,7 +28,7 @@ def write_bitcast(o: Any, x: Any, *, dtype: DType) -> Any:
     if not isinstance(own, DType) or dtype not in CODES or own not in CODES:
         raise Decline(f"no bitcast from {own} to {dtype}")
     if own.bits == dtype.bits:
-        return o.BitCast(x, to=CODES[dtype])
+        return _cast_bits(o, x, own, dtype)
     words = _cast_bits(o, x, own, _bits_type(own))
     if own.bits > dtype.bits:
         words = _split_words(o, words, own, dtype)
@@ -42,7 +44,13 @@ def _bits_type(dtype: DType) -> DType:
 
 
 def _cast_bits(o: Any, x: Any, own: DType, wanted: DType) -> Any:
-    return x if own == wanted else o.BitCast(x, to=CODES[wanted])
+    """The bits as another type of as many; a cast between integers keeps them, too."""
+    if own == wanted:
+        return x
+    are_integers = {own.kind, wanted.kind} <= {"int", "uint"}
+    if opset_of(o) < _FIRST_BITCAST and are_integers:
+        return o.Cast(x, to=CODES[wanted])
+    return o.BitCast(x, to=CODES[wanted])
 
 
 def _shift_type(*dtypes: DType) -> DType:
