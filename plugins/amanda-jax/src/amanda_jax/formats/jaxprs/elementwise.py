@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from amanda.mapping import Decline
+from amanda.mapping import Decline, constant_of
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -45,7 +45,6 @@ _OTHER_NAME: Final = {
     "neg": "negative",
     "population_count": "popcount",
     "regularized_incomplete_beta": "betainc",
-    "rem": "truncated_remainder",
     "shift_left": "bitwise_left_shift",
     "stop_gradient": "stop_gradient",
     "sub": "subtract",
@@ -81,10 +80,38 @@ def absolute(x: Any) -> Any:
 
 
 def div(a: Any, b: Any) -> Any:
-    """Integer division rounds towards zero."""
-    if a.dtype.kind in ("int", "uint"):
-        return ops.floor_divide(a - ops.truncated_remainder(a, b), b)
-    return a / b
+    """Division; of integers towards zero, and with all bits set where b is 0."""
+    if a.dtype.kind not in ("int", "uint"):
+        return a / b
+    all_bits = np.invert(np.zeros((), b.dtype.numpy))
+    return _where_nonzero(b, lambda divisor: _divide_integers(a, divisor), all_bits)
+
+
+def rem(a: Any, b: Any) -> Any:
+    """The remainder of division towards zero; of integers, `a` where b is 0."""
+    if a.dtype.kind not in ("int", "uint"):
+        return ops.truncated_remainder(a, b)
+    return _where_nonzero(b, lambda divisor: _integer_remainder(a, divisor), a)
+
+
+def _divide_integers(a: Any, b: Any) -> Any:
+    dividend = a if a.dtype.kind == "uint" else a - _integer_remainder(a, b)
+    return ops.floor_divide(dividend, b)
+
+
+def _integer_remainder(a: Any, b: Any) -> Any:
+    is_unsigned = a.dtype.kind == "uint"
+    return ops.remainder(a, b) if is_unsigned else ops.truncated_remainder(a, b)
+
+
+def _where_nonzero(b: Any, compute: Callable[[Any], Any], otherwise: Any) -> Any:
+    """What is computed with b where that is not 0; no backend gets a divisor of 0."""
+    constant = constant_of(b.port)
+    if constant is not None and constant.numpy().all():
+        return compute(b)
+    zero, one = (np.asarray(n, b.dtype.numpy) for n in (0, 1))
+    is_zero = ops.equal(b, zero)
+    return ops.where(is_zero, otherwise, compute(ops.where(is_zero, one, b)))
 
 
 def integer_pow(x: Any, *, y: int) -> Any:
@@ -127,8 +154,9 @@ def clamp(low: Any, x: Any, high: Any) -> Any:
 def round_(x: Any, *, rounding_method: Any) -> Any:
     if rounding_method == "TO_NEAREST_EVEN":
         return ops.round(x)
-    rounded = ops.floor(ops.abs(x) + 0.5)
-    return ops.copysign(rounded, x)
+    whole = ops.trunc(x)
+    is_away = ops.greater_equal(ops.abs(x - whole), 0.5)  # not infinities, which stay
+    return ops.where(is_away, whole + ops.sign(x), whole)
 
 
 def shift_right_arithmetic(a: Any, b: Any) -> Any:
@@ -188,6 +216,7 @@ READ: dict[str, Callable[..., Any]] = {
     "not": _by_kind("logical_not", "bitwise_invert"),
     "abs": absolute,
     "div": div,
+    "rem": rem,
     "eq_to": _by_total_order("equal"),
     "le_to": _by_total_order("less_equal"),
     "lt_to": _by_total_order("less"),
