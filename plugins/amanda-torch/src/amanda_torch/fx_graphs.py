@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
 from typing import Any, Final
@@ -21,6 +21,7 @@ from torch._export.serde.union import _Union
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.export.graph_signature import CustomObjArgument
 from torch.fx import GraphModule, Node
+from torch.utils._pytree import TreeSpec, is_structseq_class
 
 from amanda_torch.codes import json_number
 
@@ -50,15 +51,35 @@ def serialize_module(
     module: GraphModule, signature: Any, calls: Sequence[Any]
 ) -> dict[str, Any]:
     """The JSON of a graph module of PyTorch, as archives have it."""
-    rest = serialize.GraphModuleSerializer(signature, list(calls))
+    calls = [_with_plain_results(entry) for entry in calls]
+    rest = serialize.GraphModuleSerializer(signature, calls)
     graph = _GraphSerializer(rest).graph(module)
     return {
         "graph": graph,
         "signature": json_fields(rest.serialize_signature(signature)),
-        "module_call_graph": json_fields(rest.serialize_module_call_graph(list(calls))),
+        "module_call_graph": json_fields(rest.serialize_module_call_graph(calls)),
         "metadata": rest.serialize_graph_module_metadata(module.meta),
         "treespec_namedtuple_fields": json_fields(rest.treespec_namedtuple_fields),
     }
+
+
+def _with_plain_results(entry: Any) -> Any:
+    """The call of a module, with tuples for results that are named ones of PyTorch."""
+    if entry.signature is None:
+        return entry
+    spec = _without_named_tuples(entry.signature.out_spec)
+    return replace(entry, signature=replace(entry.signature, out_spec=spec))
+
+
+def _without_named_tuples(spec: Any) -> Any:
+    """The structure of values with tuples for types of `torch.return_types`, which
+    have no names in files."""
+    if spec.is_leaf():
+        return spec
+    children = [_without_named_tuples(each) for each in spec.children()]
+    if is_structseq_class(spec.type):
+        return TreeSpec(tuple, None, children)
+    return TreeSpec(spec.type, spec.context, children)
 
 
 def json_fields(record: Any) -> Any:

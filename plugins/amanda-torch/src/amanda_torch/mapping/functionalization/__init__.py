@@ -5,6 +5,7 @@ views.py       what a write into a view writes into its base
 storages.py    tensors that share memory, and their current values
 memory.py      ops that name places in the memory of a tensor
 custom_ops.py  ops of `torch.library`
+number_results.py  results that are plain numbers
 effects.py     ops without a result that are left out
 """
 

@@ -22,6 +22,7 @@ from amanda_torch.mapping.functionalization.effects import remove_unused, unwrap
 from amanda_torch.mapping.functionalization.foreach import expand_foreach
 from amanda_torch.mapping.functionalization.memory import read_memory, sees_memory
 from amanda_torch.mapping.functionalization.mutation_results import assign_mutated
+from amanda_torch.mapping.functionalization.number_results import add_numbers
 from amanda_torch.mapping.functionalization.statistics import (
     update_instance_statistics,
 )
@@ -78,6 +79,7 @@ def functionalize(graph: Graph) -> Graph:
     expand_foreach(copy)
     kept = attach_custom_ops(copy)
     kept |= assign_mutated(copy)
+    add_numbers(copy)
     add_autocasts(copy)
     add_maps(copy)
     for part in list(copy.graphs()):
