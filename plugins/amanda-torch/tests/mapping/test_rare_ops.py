@@ -224,3 +224,20 @@ def test_losses_of_linear_layers_in_chunks(reduction):
     operands = normal(8, 3), normal(4, 3), target, normal(4), normal(4).abs()
     check(loss, *operands)
     check(lambda x, w, t: loss(x, w, t, None, None), *operands[:3])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8, torch.complex64])
+def test_numbers_times_a_factor(dtype):
+    x = (normal(2, 3) * 9).to(dtype)
+    check(lambda x: torch.add(x, 100, alpha=3), x)
+    check(lambda x: torch.sub(x, 2, alpha=3), x)
+    check(lambda x: torch.rsub(x, 2, alpha=3), x)
+    check(lambda x: x.clone().sub_(2, alpha=-3), x)
+    check(lambda x: torch.add(x, x, alpha=5), x)
+    check(lambda x: torch.addcmul(x, x, x, value=3), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.float32])
+def test_negative_numbers(dtype):
+    x = torch.tensor([0, 1, 7, 127]).to(dtype)
+    check(lambda x: (-x, torch.negative(x), x.clone().neg_()), x)

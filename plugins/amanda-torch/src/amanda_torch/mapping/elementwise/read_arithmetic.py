@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amanda.mapping import Decline
+from amanda.types import DType
 from amanda_std import ops
 from amanda_std.mappings import cast_to
 from amanda_torch.mapping.calls import torch_functions
@@ -33,7 +34,10 @@ def binary(op: Callable[..., Any], *, floating: bool = False) -> Callable[..., A
 
 
 def _multiply_by(x: Any, alpha: Any) -> Any:
-    return x if isinstance(alpha, int) and alpha == 1 else x * as_value(alpha, x.dtype)
+    """A value, or a number that `promote` has made an array, times a number."""
+    if isinstance(alpha, int) and alpha == 1:
+        return x
+    return ops.multiply(x, as_value(alpha, DType(str(x.dtype))))
 
 
 def read_add(a: Any, b: Any, alpha: Any = 1) -> Any:
@@ -78,8 +82,6 @@ def read_pow(a: Any, b: Any) -> Any:
 
 def read_float_power(a: Any, b: Any) -> Any:
     """The power in double precision."""
-    from amanda.types import DType
-
     wide = DType("complex128" if result_type(a, b).kind == "complex" else "float64")
     return ops.pow(as_value(a, wide), as_value(b, wide))
 

@@ -84,6 +84,13 @@ def read_frac(x: Any) -> Any:
     return x - ops.trunc(x)
 
 
+def read_negative(x: Any) -> Any:
+    """-x; that of an integer without a sign is the one that adds up to 0."""
+    if x.dtype.kind == "uint":
+        return ops.subtract(number(0, x.dtype), x)
+    return ops.negative(x)
+
+
 def read_sign(x: Any) -> Any:
     if x.dtype.kind == "complex":
         size = ops.modulus(x)
@@ -234,7 +241,7 @@ READ = torch_functions(
         "to.device": read_to_device,
         "to.dtype_layout _to_copy": read_to_layout,
         "to.other type_as": read_to_other,
-        "negative": ops.negative,
+        "neg negative": read_negative,
         **{f"_cast_{name}": _cast(dtype) for name, dtype in _CASTS.items()},
     }
 )  # fmt: skip
