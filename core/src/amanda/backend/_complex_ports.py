@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from amanda.backend._foreign_arrays import array_from_dlpack
 from amanda.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def _map_some(
 def _as_pairs(value: Any, port: ChangedPort) -> Any:
     import numpy as np
 
+    if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray | np.generic):
+        value = array_from_dlpack(value)
     array = np.asarray(value, port.before.dtype.numpy)  # type: ignore[attr-defined]
     real = port.after.dtype.numpy  # type: ignore[attr-defined]
     return array.reshape(-1).view(real).reshape(*array.shape, 2)

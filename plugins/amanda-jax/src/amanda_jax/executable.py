@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import jax
 import numpy as np
 
-from amanda.backend import Implementation, Profile, implementation_lines, typical_run
+from amanda.backend import (
+    Implementation,
+    Profile,
+    array_from_dlpack,
+    implementation_lines,
+    typical_run,
+)
 from amanda.errors import AmandaError, UsageError
 from amanda.files import MappedFile
 from amanda.graph import Graph, OutputPort
@@ -387,7 +393,7 @@ def as_feed(value: Any, dtype: Any) -> Any:
     if isinstance(value, jax.Array):
         return value
     if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray | np.generic):
-        return np.from_dlpack(value)
+        return array_from_dlpack(value)
     if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__"):
         return np.asarray(value)
     return np.asarray(value, dtype)

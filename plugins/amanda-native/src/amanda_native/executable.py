@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from amanda.backend import array_from_dlpack
 from amanda.errors import AmandaError
 from amanda.types import TensorType
 from amanda_native import c_interface as c
@@ -159,7 +160,7 @@ def to_array(feed: Any, dtype: Any) -> Any:
     if isinstance(feed, np.ndarray):
         return feed
     if hasattr(feed, "__dlpack__") and not isinstance(feed, np.generic):
-        return np.from_dlpack(feed)
+        return array_from_dlpack(feed)
     return np.asarray(feed, None if hasattr(feed, "dtype") else dtype)
 
 

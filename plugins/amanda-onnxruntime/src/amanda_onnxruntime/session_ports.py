@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from amanda.backend import array_from_dlpack
 from amanda.errors import BackendError
 from amanda.types import DType
 
@@ -58,6 +59,10 @@ class SessionPort:
             return value
         if isinstance(value, list | tuple) and not self._element:
             return [self.to_array(each) for each in value]
+        if isinstance(value, np.ndarray):
+            return value
+        if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
+            return array_from_dlpack(value)
         if hasattr(value, "dtype"):
             return np.asarray(value)
         return np.asarray(value, self._numpy_dtype())

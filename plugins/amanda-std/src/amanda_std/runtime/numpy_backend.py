@@ -11,6 +11,7 @@ from amanda.backend import (
     DynamicSize,
     Implementation,
     PrecisionChange,
+    array_from_dlpack,
     implementation_lines,
 )
 from amanda.dictionary import location_of
@@ -271,7 +272,7 @@ def _feed_converter(type_: Type | None) -> Callable[[Any], Any]:
                 else _container_of_arrays(feed, type_)
             )
         if hasattr(feed, "__dlpack__") and not isinstance(feed, np.generic):
-            return np.from_dlpack(feed)
+            return array_from_dlpack(feed)
         if isinstance(feed, np.generic) or hasattr(feed, "__array__"):
             return np.asarray(feed)
         return _array_of_list(feed, wanted, texts)
