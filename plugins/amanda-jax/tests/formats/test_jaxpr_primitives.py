@@ -32,7 +32,70 @@ ELEMENTS: dict[str, tuple[Any, ...]] = {
     "divided, uint8": (divided, DIVIDENDS.astype("uint8"), DIVISORS.astype("uint8")),
     "divided, uint32": (divided, DIVIDENDS.view("uint32"), DIVISORS.view("uint32")),
 }
-CASES = ELEMENTS
+
+
+# -- windows ---------------------------------------------------------------------------
+
+TABLE = np.sin(np.arange(30, dtype="float32")).reshape(5, 6)
+IMAGES = np.sin(np.arange(288, dtype="float32")).reshape(2, 3, 8, 6)
+EXTREMES = np.int32([[5, -(2**31), 3, 3], [2**31 - 1, 7, 7, -1], [0, 1, -9, 4]])
+
+
+def of_windows(window, *settings):
+    """The largest, smallest and sum of each window."""
+
+    def reduce(x):
+        ends = jnp.finfo(x.dtype) if x.dtype.kind == "f" else jnp.iinfo(x.dtype)
+        low, high = (-np.inf, np.inf) if x.dtype.kind == "f" else (ends.min, ends.max)
+        rows = (low, lax.max), (high, lax.min), (0, lax.add)
+        return [
+            lax.reduce_window(x, np.asarray(start, x.dtype), by, window, *settings)
+            for start, by in rows
+        ]
+
+    return reduce
+
+
+def of_conditions(x):
+    settings = (2, 2), (2, 1), ((1, 1), (0, 0))
+    return (
+        lax.reduce_window(x > 0, np.False_, lax.max, *settings),
+        lax.reduce_window(x > 0, np.True_, lax.min, *settings),
+    )
+
+
+def squared_extremes(x):
+    settings = (3, 2), (2, 2), ((1, 1), (0, 0))
+    largest = lax.reduce_window(x, -np.inf, lax.max, *settings)
+    smallest = lax.reduce_window(x, np.inf, lax.min, *settings)
+    return (largest**2 + smallest**3).sum()
+
+
+PADDED = ((1, 1), (0, 1))
+WINDOWS: dict[str, tuple[Any, ...]] = {
+    "windows of a vector": (of_windows((3,), (2,), ((1, 1),)), TABLE[0]),
+    "windows of a table": (of_windows((3, 2), (2, 1), PADDED), TABLE),
+    "windows of rows": (of_windows((1, 2), (1, 1), ((0, 0), (0, 1))), TABLE),
+    "windows of dilated data": (of_windows((3, 2), (2, 1), PADDED, (2, 3)), TABLE),
+    "windows of a batch": (of_windows((2, 1, 2, 1), (1,) * 4, "VALID"), IMAGES),
+    "windows, channels behind": (of_windows((1, 2, 2, 1), (1,) * 4, "SAME"), IMAGES),
+    "windows of integers": (of_windows((2, 2), (1, 1), PADDED), EXTREMES),
+    "windows of uint8": (of_windows((2, 2), (1, 1), PADDED), EXTREMES.astype("uint8")),
+    "windows of dilated integers": (
+        of_windows((2, 2), (2, 1), PADDED, (2, 1), (1, 2)), EXTREMES
+    ),
+    "windows of conditions": (of_conditions, TABLE),
+    "gradients of windows": (jax.grad(squared_extremes), TABLE),
+    "tangents of windows": (
+        lambda x: jax.jvp(squared_extremes, (x,), (x * x,))[1], TABLE
+    ),
+}  # fmt: skip
+
+
+# -- comparisons with JAX --------------------------------------------------------------
+
+CASES = {**ELEMENTS, **WINDOWS}
+CASES_OF_ONNXRUNTIME = [*ELEMENTS, "windows of a table", "windows of uint8"]
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
@@ -41,10 +104,10 @@ def test_a_primitive_computes_what_it_does_in_jax(case, backend):
     expect_results_of_jax(*CASES[case], backend=backend)
 
 
-@pytest.mark.parametrize("case", ELEMENTS)
+@pytest.mark.parametrize("case", CASES_OF_ONNXRUNTIME)
 def test_a_primitive_computes_it_in_onnxruntime(case):
     require_onnxruntime()
-    expect_results_of_jax(*ELEMENTS[case], backend="onnxruntime")
+    expect_results_of_jax(*CASES[case], backend="onnxruntime")
 
 
 def test_no_backend_divides_by_zero():

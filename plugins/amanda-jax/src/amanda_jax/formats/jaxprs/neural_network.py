@@ -1,15 +1,15 @@
-"""Primitives of networks: products, convolutions, pooling; conditionals and loops."""
+"""Primitives of networks: products and convolutions; conditionals and loops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from string import ascii_lowercase
 from typing import Any, Final
 
 import numpy as np
 
 from amanda_jax.formats.jaxprs.shapes import expect, interleave
+from amanda_jax.formats.jaxprs.sizes import compute_dims
 from amanda_std import ops
 from amanda_std.backends import inverse_permutation
 from amanda_std.mappings import inline_body
@@ -86,7 +86,7 @@ def conv(
         "the accumulator has another type",
     )
     numbers = {key: tuple(order) for key, order in dimension_numbers.items()}
-    x, w = _permute(x, numbers["lhs_spec"]), _permute(w, numbers["rhs_spec"])
+    x, w = permute(x, numbers["lhs_spec"]), permute(w, numbers["rhs_spec"])
     for axis, dilation in enumerate(lhs_dilation, start=2):
         x = interleave(x, axis, dilation - 1)
     if any(n < 0 for pair in padding for n in pair):
@@ -99,115 +99,12 @@ def conv(
         dilations=tuple(rhs_dilation),
         groups=feature_group_count,
     )
-    return _permute(y, inverse_permutation(numbers["out_spec"]))
+    return permute(y, inverse_permutation(numbers["out_spec"]))
 
 
-def _permute(x: Any, order: Sequence[int]) -> Any:
+def permute(x: Any, order: Sequence[int]) -> Any:
     perm = tuple(order)
     return x if perm == tuple(range(x.ndim)) else ops.transpose(x, perm=perm)
-
-
-def _windows(pool: Callable[..., Any]) -> Callable[..., Any]:
-    def read(
-        x: Any, *, window_dimensions: Any, window_strides: Any, padding: Any,
-        base_dilation: Any, window_dilation: Any,
-    ) -> Any:  # fmt: skip
-        expect(all(d == 1 for d in base_dilation), "the data is dilated")
-        channels = _channel_axis(window_dimensions, window_strides, padding)
-        last = x.ndim - 1
-        cut = slice(2, None) if channels == 1 else slice(1, last)
-        return pool(
-            x,
-            window=tuple(window_dimensions[cut]),
-            strides=tuple(window_strides[cut]),
-            padding=tuple(map(tuple, padding[cut])),
-            dilations=tuple(window_dilation[cut]),
-            layout="NC*" if channels == 1 else "N*C",
-        )
-
-    return read
-
-
-def _channel_axis(window: Any, strides: Any, padding: Any) -> int:
-    """The axis of the channels: one besides the batch that no window moves along."""
-    rows = zip(window, strides, padding, strict=True)
-    is_unmoved = [w == s == 1 and tuple(p) == (0, 0) for w, s, p in rows]
-    expect(len(is_unmoved) > 2 and is_unmoved[0], "windows move along the batch")
-    expect(is_unmoved[1] or is_unmoved[-1], "windows move along the channels")
-    return 1 if is_unmoved[1] else len(is_unmoved) - 1
-
-
-def _sum_pool(x: Any, *, window: Any, **attributes: Any) -> Any:
-    mean = ops.avg_pool(x, window=window, count_pads=True, **attributes)
-    return mean * float(prod(window))
-
-
-def _min_pool(x: Any, **attributes: Any) -> Any:
-    return -ops.max_pool(-x, **attributes)
-
-
-def select_and_scatter_add(
-    source: Any, x: Any, *, select_prim: Any, window_dimensions: Any,
-    window_strides: Any, padding: Any,
-) -> Any:  # fmt: skip
-    """The gradient of max pooling: each window's value at its first largest element."""
-    order, x = _channels_first(x, window_dimensions, window_strides, padding)
-    x = _comparable(x, select_prim)
-    indices = _indices_of_maxima(
-        x, order, window_dimensions, window_strides, padding, None
-    )
-    zeros = ops.reshape(ops.zeros_like(x), [-1])
-    values = ops.reshape(_permute(source, order), [-1])
-    total = ops.scatter_elements(
-        zeros, ops.reshape(indices, [-1]), values, axis=0, reduction="add"
-    )
-    shaped = ops.reshape(total, list(x.type.shape))
-    return _permute(shaped, inverse_permutation(order))
-
-
-def select_and_gather_add(
-    source: Any, x: Any, *, select_prim: Any, window_dimensions: Any,
-    window_strides: Any, padding: Any, base_dilation: Any, window_dilation: Any,
-) -> Any:  # fmt: skip
-    """The elements of `source` where the windows of x have their first largest one."""
-    expect(all(d == 1 for d in base_dilation), "the data is dilated")
-    order, x = _channels_first(x, window_dimensions, window_strides, padding)
-    x = _comparable(x, select_prim)
-    indices = _indices_of_maxima(
-        x, order, window_dimensions, window_strides, padding, window_dilation
-    )
-    values = ops.reshape(_permute(source, order), [-1])
-    found = ops.gather(values, indices, 0)
-    return _permute(found, inverse_permutation(order))
-
-
-def _comparable(x: Any, comparison: str) -> Any:
-    """What has its maxima where a window of x selects an element."""
-    expect(comparison in ("ge", "le"), f"windows select by {comparison}")
-    return x if comparison == "ge" else -x
-
-
-def _channels_first(x: Any, *windows: Any) -> tuple[tuple[int, ...], Any]:
-    """The permutation to NC*, and the permuted data."""
-    channels = _channel_axis(*windows)
-    others = (axis for axis in range(1, x.ndim) if axis != channels)
-    order = (0, channels, *others)
-    return order, _permute(x, order)
-
-
-def _indices_of_maxima(
-    x: Any, order: Sequence[int], window: Any, strides: Any, padding: Any,
-    dilations: Any,
-) -> Any:  # fmt: skip
-    spatial = order[2:]
-    return ops.max_pool_with_indices(
-        x,
-        window=tuple(window[axis] for axis in spatial),
-        strides=tuple(strides[axis] for axis in spatial),
-        padding=tuple(tuple(padding[axis]) for axis in spatial),
-        dilations=None if dilations is None else tuple(dilations[i] for i in spatial),
-        whole_tensor=True,
-    )[1]
 
 
 # -- conditionals and loops -----------------------------------------------------------
@@ -233,7 +130,8 @@ def scan(
     reverse: bool, unroll: Any = None,
 ) -> Any:  # fmt: skip
     del unroll
-    constants, operands = values[:num_consts], values[num_consts:]
+    count = len(jaxpr.parameters)
+    constants, operands = values[:num_consts], values[num_consts:count]
     scanned_inputs = len(operands) - num_carry
     scanned_outputs = len(jaxpr.results) - num_carry
 
@@ -246,7 +144,7 @@ def scan(
     reverse_outputs: Any = (
         (reverse,) * scanned_outputs if reverse and scanned_outputs else None
     )
-    trips = None if scanned_inputs else length
+    [trips] = [None] if scanned_inputs else compute_dims([length], values[count:])
     return ops.scan(
         body,
         trips,
@@ -289,11 +187,6 @@ def _expand_condition(flag: Any, value: Any) -> Any:
 READ: Final[dict[str, Callable[..., Any]]] = {
     "dot_general": dot_general,
     "conv_general_dilated": conv,
-    "reduce_window_max": _windows(ops.max_pool),
-    "reduce_window_min": _windows(_min_pool),
-    "reduce_window_sum": _windows(_sum_pool),
-    "select_and_gather_add": select_and_gather_add,
-    "select_and_scatter_add": select_and_scatter_add,
     "cond": cond,
     "platform_index": platform_index,
     "scan": scan,
