@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 
 from amanda_jax.formats.jaxprs.shapes import expect, interleave
-from amanda_jax.formats.jaxprs.sizes import compute_dims
 from amanda_std import ops
 from amanda_std.backends import inverse_permutation
 from amanda_std.mappings import inline_body
@@ -130,8 +129,7 @@ def scan(
     reverse: bool, unroll: Any = None,
 ) -> Any:  # fmt: skip
     del unroll
-    count = len(jaxpr.parameters)
-    constants, operands = values[:num_consts], values[num_consts:count]
+    constants, operands = values[:num_consts], values[num_consts:]
     scanned_inputs = len(operands) - num_carry
     scanned_outputs = len(jaxpr.results) - num_carry
 
@@ -144,7 +142,7 @@ def scan(
     reverse_outputs: Any = (
         (reverse,) * scanned_outputs if reverse and scanned_outputs else None
     )
-    [trips] = [None] if scanned_inputs else compute_dims([length], values[count:])
+    trips = None if scanned_inputs else length
     return ops.scan(
         body,
         trips,
