@@ -6,7 +6,7 @@ its first element, and the distances of the others from there, which are constan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +14,16 @@ import numpy as np
 
 from amanda_jax.formats.jaxprs.shapes import expect, fill_value_of
 from amanda_jax.formats.jaxprs.shapes import gather as gather_along_axis
+from amanda_jax.formats.jaxprs.sizes import (
+    INT64,
+    cast_size,
+    compute_dims,
+    count_along,
+    is_same,
+    is_zero,
+    shape_argument,
+    size_vector,
+)
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -35,8 +45,8 @@ class Windows(NamedTuple):
 
 
 def find_windows(
-    dims: Sequence[int],
-    sizes: Sequence[int],
+    dims: Sequence[Any],
+    sizes: Sequence[Any],
     indices: Any,
     axes: Sequence[int],
     batching: Mapping[int, int],
@@ -44,35 +54,37 @@ def find_windows(
     """Windows of these sizes, from indices into some axes of an operand.
 
     `batching` has the axes of the indices that go with axes of the operand."""
-    expect(all(dims), "the operand is empty")
+    expect(not any(map(is_zero, dims)), "the operand is empty")
     strides = [prod(dims[axis + 1 :]) for axis in range(len(dims))]
     batch = indices.ndim - 1
     index = ops.astype(indices, dtype="int64")
-    last = np.array([dims[axis] - sizes[axis] for axis in axes], "int64")
-    inside = ops.minimum(ops.maximum(index, np.zeros_like(last)), last)
-    steps = np.array([strides[axis] for axis in axes], "int64")
-    first = ops.sum(inside * steps, [-1])
+    last = size_vector([dims[axis] - sizes[axis] for axis in axes])
+    inside = ops.minimum(ops.maximum(index, np.int64(0)), last)
+    first = ops.sum(inside * size_vector([strides[axis] for axis in axes]), [-1])
     for axis, index_axis in batching.items():
-        shape = [-1 if i == index_axis else 1 for i in range(batch)]
-        first = first + np.arange(dims[axis]).reshape(shape) * strides[axis]
-    grid = np.indices(sizes, dtype="int64")
-    distances = sum((g * s for g, s in zip(grid, strides, strict=True)), np.int64(0))
+        first = first + count_along(dims[axis], index_axis, batch) * strides[axis]
+    distances: Any = np.int64(0)
+    for axis, size in enumerate(sizes):
+        distances = distances + count_along(size, axis, len(sizes)) * strides[axis]
     spread = ops.expand_dims(first, tuple(range(batch, batch + len(dims))))
     is_valid = ops.all(ops.equal(index, inside), [-1])
     return Windows(spread + distances, is_valid, batch)
 
 
-def gather(x: Any, indices: Any, **parameters: Any) -> Any:
-    """Whole slices along one axis, or windows by their positions."""
+def gather(x: Any, indices: Any, *inputs: Any, **parameters: Any) -> Any:
+    """Whole slices along one axis, one window, or windows by their positions."""
     numbers = parameters["dimension_numbers"]
-    dims = list(x.type.shape)
-    sizes = [int(n) for n in parameters["slice_sizes"]]
-    if _is_along_axis(numbers, dims, sizes, indices.ndim - 1):
+    if _is_along_axis(
+        numbers, x.type.shape, parameters["slice_sizes"], indices.ndim - 1
+    ):
         return gather_along_axis(x, indices, **parameters)
+    sizes = compute_dims(parameters["slice_sizes"], inputs)
+    if indices.ndim == 1 and parameters.get("mode") != "FILL_OR_DROP":
+        return _gather_window(x, indices, sizes, numbers)
     batched = numbers["operand_batching_dims"]
     index_axes = numbers["start_indices_batching_dims"]
     windows = find_windows(
-        dims, sizes, indices, numbers["start_index_map"],
+        list(x.shape), sizes, indices, numbers["start_index_map"],
         dict(zip(batched, index_axes, strict=True)),
     )  # fmt: skip
     found = ops.gather(ops.reshape(x, [-1]), windows.positions, 0)
@@ -85,8 +97,20 @@ def gather(x: Any, indices: Any, **parameters: Any) -> Any:
     return _permute(found, _axes_in_result(numbers["offset_dims"], windows.batch))
 
 
+def _gather_window(
+    x: Any, index: Any, sizes: Sequence[Any], numbers: Mapping[str, Any]
+) -> Any:
+    """The window at one index, moved inside where it is not."""
+    starts: list[Any] = [np.int64(0)] * len(sizes)
+    for i, axis in enumerate(numbers["start_index_map"]):
+        starts[axis] = ops.astype(ops.gather(index, np.int64(i), 0), dtype="int64")
+    window = ops.dynamic_slice(x, ops.stack(*starts, axis=0), shape_argument(sizes))
+    collapsed = tuple(numbers["collapsed_slice_dims"])
+    return ops.squeeze(window, collapsed) if collapsed else window
+
+
 def _is_along_axis(
-    numbers: Mapping[str, Any], dims: Sequence[Any], sizes: Sequence[int], batch: int
+    numbers: Mapping[str, Any], dims: Iterable[Any], sizes: Sequence[Any], batch: int
 ) -> bool:
     """Whether it gathers whole slices along one axis, in the order of `x[i]`."""
     collapsed = list(numbers["collapsed_slice_dims"])
@@ -94,8 +118,8 @@ def _is_along_axis(
         return False
     [axis] = collapsed
     whole = [1 if i == axis else n for i, n in enumerate(dims)]
-    places = [i if i < axis else i + batch for i in range(len(dims) - 1)]
-    is_whole = sizes == whole and list(numbers["offset_dims"]) == places
+    places = [i if i < axis else i + batch for i in range(len(whole) - 1)]
+    is_whole = is_same(sizes, whole) and list(numbers["offset_dims"]) == places
     return is_whole and not numbers["operand_batching_dims"]
 
 
@@ -122,21 +146,20 @@ def scatter(
     is_function = update_jaxpr is not None and reduction == "none"
     expect(not is_function, "elements are updated by a function")
     numbers = dimension_numbers
-    dims = list(x.type.shape)
+    dims = list(x.shape)
     window_axes = list(numbers["update_window_dims"])
     batched = numbers["operand_batching_dims"]
     inserted = {*numbers["inserted_window_dims"], *batched}
-    shape = list(updates.type.shape)
-    of_window = iter([shape[axis] for axis in window_axes])
+    of_window = iter([updates.shape[axis] for axis in window_axes])
     sizes = [1 if axis in inserted else next(of_window) for axis in range(len(dims))]
     windows = find_windows(
         dims, sizes, indices, numbers["scatter_dims_to_operand_dims"],
         dict(zip(batched, numbers["scatter_indices_batching_dims"], strict=True)),
     )  # fmt: skip
-    is_scatter = [axis for axis in range(len(shape)) if axis not in window_axes]
+    is_scatter = [axis for axis in range(updates.ndim) if axis not in window_axes]
     row = ops.reshape(_permute(updates, [*is_scatter, *window_axes]), [-1])
     count = prod(dims)
-    outside = np.array(count, "int64")
+    outside = cast_size(count, INT64)
     positions = windows.positions
     flat = ops.reshape(x, [-1])
     if mode != "CLIP":
@@ -145,7 +168,8 @@ def scatter(
     made = ops.scatter_elements(
         flat, ops.reshape(positions, [-1]), row, axis=0, reduction=reduction
     )
-    return ops.reshape(ops.slice(made, [0], [count], [0]), dims)
+    kept = ops.slice(made, [0], shape_argument([count]), [0])
+    return ops.reshape(kept, shape_argument(dims))
 
 
 def _scatter_by(reduction: str) -> Callable[..., Any]:

@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
 from string import ascii_lowercase
 from typing import Any, Final
 
+import jax.numpy as jnp
 import numpy as np
 
 from amanda_jax.formats.jaxprs.shapes import expect, interleave
+from amanda_jax.formats.jaxprs.sizes import compute_dims
 from amanda_std import ops
 from amanda_std.backends import inverse_permutation
 from amanda_std.mappings import inline_body
 
-__all__ = ["READ"]
+__all__ = ["READ", "permute"]
+
+_EXACT_BITS: Final = 53
+"""Integers of so many bits are exact as float64."""
 
 
 def dot_general(
     a: Any, b: Any, *, dimension_numbers: Any, precision: Any = None,
     preferred_element_type: Any = None, out_sharding: Any = None,
 ) -> Any:  # fmt: skip
-    """A matrix product where the axes are in that order, else an einsum."""
+    """A product in a type that holds the operands and the result; of conditions,
+    whether any two of them are both true."""
     del precision, out_sharding
-    accumulator = preferred_element_type
-    if accumulator is not None and accumulator != a.dtype:
-        a, b = ops.astype(a, dtype=accumulator), ops.astype(b, dtype=accumulator)
+    result, wide = _result_and_wide_type(a, b, preferred_element_type)
+    if result == "bool":
+        count = _product(_cast(a, "int32"), _cast(b, "int32"), dimension_numbers)
+        return ops.greater(count, np.int32(0))
+    return _cast(_product(_cast(a, wide), _cast(b, wide), dimension_numbers), result)
+
+
+def _result_and_wide_type(a: Any, b: Any, preferred: Any) -> tuple[str, str]:
+    """The element type of a product, and the one that it is computed in."""
+    operands = jnp.promote_types(a.dtype.numpy, b.dtype.numpy)
+    result = operands if preferred is None else preferred.numpy
+    return str(result), str(jnp.promote_types(operands, result))
+
+
+def _cast(x: Any, dtype: str) -> Any:
+    return x if x.dtype == dtype else ops.astype(x, dtype=dtype)
+
+
+def _product(a: Any, b: Any, dimension_numbers: Any) -> Any:
+    """A matrix product where the axes are in that order, else an einsum."""
     (left, right), (left_batch, right_batch) = dimension_numbers
     count = len(left_batch)
     batch = list(range(count))
@@ -78,27 +103,62 @@ def conv(
     out_sharding: Any = None,
 ) -> Any:  # fmt: skip
     del precision, out_sharding
-    expect(batch_group_count == 1, "the batch is grouped")
-    accumulator = preferred_element_type
-    expect(
-        accumulator is None or accumulator == x.dtype,
-        "the accumulator has another type",
-    )
+    result, wide = _result_and_wide_type(x, w, preferred_element_type)
     numbers = {key: tuple(order) for key, order in dimension_numbers.items()}
     x, w = permute(x, numbers["lhs_spec"]), permute(w, numbers["rhs_spec"])
+    if batch_group_count > 1:
+        x = _batch_groups_as_channels(x, batch_group_count)
     for axis, dilation in enumerate(lhs_dilation, start=2):
         x = interleave(x, axis, dilation - 1)
     if any(n < 0 for pair in padding for n in pair):
         x, padding = ops.pad(x, [(0, 0), (0, 0), *padding]), [(0, 0)] * len(padding)
-    y = ops.conv(
-        x,
-        w,
+    convolve = partial(
+        ops.conv,
         strides=tuple(window_strides),
         padding=tuple(map(tuple, padding)),
         dilations=tuple(rhs_dilation),
-        groups=feature_group_count,
+        groups=max(feature_group_count, batch_group_count),
     )
-    return permute(y, inverse_permutation(numbers["out_spec"]))
+    if jnp.issubdtype(wide, jnp.integer):
+        y = _convolve_integers(convolve, x, w)
+    else:
+        y = convolve(_cast(x, wide), _cast(w, wide))
+    return permute(_cast(y, result), inverse_permutation(numbers["out_spec"]))
+
+
+def _batch_groups_as_channels(x: Any, groups: int) -> Any:
+    """Groups of the batch side by side, as groups of the channels."""
+    batch, channels, *spatial = x.type.shape
+    split = ops.reshape(x, [groups, batch // groups, channels, *spatial])
+    swapped = ops.transpose(split, perm=(1, 0, *range(2, x.ndim + 1)))
+    return ops.reshape(swapped, [batch // groups, groups * channels, *spatial])
+
+
+def _convolve_integers(convolve: Callable[..., Any], x: Any, w: Any) -> Any:
+    """The convolution of integers modulo 2**64, computed with floats that are exact.
+
+    Integers of 32 bits are convolved in halves, of which no term is above 2**32."""
+    terms = prod(int(dim) for dim in w.type.shape[1:])
+    bits = [v.dtype.bits - (v.dtype.kind == "int") for v in (x, w)]
+    largest = terms << sum(bits)
+    if largest <= 1 << _EXACT_BITS:
+        dtype = "float32" if largest <= 1 << 24 else "float64"
+        y = convolve(_cast(x, dtype), _cast(w, dtype))
+        return ops.astype(y, dtype="int64")
+    expect(max(bits) <= 32, "integers of 64 bits are convolved")
+    expect(terms << 32 <= 1 << _EXACT_BITS, "too many integers are convolved")
+    (x_high, x_low), (w_high, w_low) = _halves(x), _halves(w)
+    parts = [(x_low, w_low), (x_high, w_low), (x_low, w_high)]
+    low, *middle = (ops.astype(convolve(*pair), dtype="int64") for pair in parts)
+    return low + (middle[0] + middle[1]) * np.int64(1 << 16)
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    """The upper bits of integers, and their 16 lower ones, as float64."""
+    wide = ops.astype(x, dtype="int64")
+    low = ops.bitwise_and(wide, np.int64(0xFFFF))
+    high = ops.bitwise_right_shift(wide, np.int64(16))
+    return _cast(high, "float64"), _cast(low, "float64")
 
 
 def permute(x: Any, order: Sequence[int]) -> Any:
@@ -129,7 +189,8 @@ def scan(
     reverse: bool, unroll: Any = None,
 ) -> Any:  # fmt: skip
     del unroll
-    constants, operands = values[:num_consts], values[num_consts:]
+    count = len(jaxpr.parameters)
+    constants, operands = values[:num_consts], values[num_consts:count]
     scanned_inputs = len(operands) - num_carry
     scanned_outputs = len(jaxpr.results) - num_carry
 
@@ -142,7 +203,7 @@ def scan(
     reverse_outputs: Any = (
         (reverse,) * scanned_outputs if reverse and scanned_outputs else None
     )
-    trips = None if scanned_inputs else length
+    [trips] = [None] if scanned_inputs else compute_dims([length], values[count:])
     return ops.scan(
         body,
         trips,

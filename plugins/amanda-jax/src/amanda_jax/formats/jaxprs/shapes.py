@@ -8,6 +8,16 @@ from typing import Any, Final
 import numpy as np
 
 from amanda.mapping import Decline
+from amanda.types import Dim, Sym
+from amanda_jax.formats.jaxprs.sizes import (
+    END,
+    cast_size,
+    compute_dims,
+    count_up,
+    is_same,
+    is_zero,
+    shape_argument,
+)
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -19,23 +29,29 @@ def expect(is_supported: object, reason: str) -> None:
 
 
 def broadcast_in_dim(
-    x: Any, *, shape: Any, broadcast_dimensions: Any, sharding: Any = None
+    x: Any, *sizes: Any, shape: Any, broadcast_dimensions: Any, sharding: Any = None
 ) -> Any:
     del sharding
-    dims = list(x.type.shape)
-    inner: list[Any] = [1] * len(shape)
-    for own, axis in enumerate(broadcast_dimensions):
-        inner[axis] = dims[own]
-    x = x if inner == dims else ops.reshape(x, inner)
-    return x if inner == list(shape) else ops.broadcast_to(x, list(shape))
+    dims: list[Any] = [1] * len(shape)
+    for own, axis in zip(x.type.shape, broadcast_dimensions, strict=True):
+        dims[axis] = own
+    new_axes = [i for i in range(len(shape)) if i not in broadcast_dimensions]
+    x = ops.expand_dims(x, new_axes) if new_axes else x
+    if is_same(dims, shape):
+        return x
+    return ops.broadcast_to(x, shape_argument(compute_dims(shape, sizes)))
 
 
 def reshape(
-    x: Any, *, new_sizes: Any, dimensions: Any = None, sharding: Any = None
+    x: Any, *sizes: Any, new_sizes: Any, dimensions: Any = None, sharding: Any = None
 ) -> Any:
+    """With one symbolic size, the shape is a list, from which that size is inferred."""
     del sharding
     expect(dimensions is None, "axes are reordered as well")
-    return ops.reshape(x, list(new_sizes))
+    symbolic = [isinstance(size, Sym) for size in new_sizes]
+    if symbolic.count(True) == 1 and not any(map(is_zero, new_sizes)):
+        return ops.reshape(x, [-1 if isinstance(n, Sym) else n for n in new_sizes])
+    return ops.reshape(x, shape_argument(compute_dims(new_sizes, sizes)))
 
 
 def squeeze(x: Any, *, dimensions: Any) -> Any:
@@ -50,8 +66,8 @@ def rev(x: Any, *, dimensions: Any) -> Any:
     return ops.flip(x, tuple(dimensions))
 
 
-def tile(x: Any, *, reps: Any) -> Any:
-    return ops.tile(x, list(reps))
+def tile(x: Any, *sizes: Any, reps: Any) -> Any:
+    return ops.tile(x, shape_argument(compute_dims(reps, sizes)))
 
 
 def concatenate(*xs: Any, dimension: int) -> Any:
@@ -69,54 +85,89 @@ def unstack(x: Any, *, axis: int) -> Any:
 
 
 def slice_(
-    x: Any, *, start_indices: Any, limit_indices: Any, strides: Any = None
+    x: Any, *sizes: Any, start_indices: Any, limit_indices: Any, strides: Any = None
 ) -> Any:
     axes = list(range(len(start_indices)))
-    steps = list(strides) if strides is not None else None
-    return ops.slice(x, list(start_indices), list(limit_indices), axes, steps)
+    starts, stops = (
+        shape_argument(compute_dims(dims, sizes))
+        for dims in (start_indices, limit_indices)
+    )
+    return ops.slice(x, starts, stops, axes, None if strides is None else list(strides))
 
 
-def split(x: Any, *, sizes: Any, axis: int) -> Any:
-    return ops.split(x, list(sizes), axis=axis, outputs=len(sizes))
+def split(x: Any, *inputs: Any, sizes: Any, axis: int) -> Any:
+    parts = shape_argument(compute_dims(sizes, inputs))
+    return ops.split(x, parts, axis=axis, outputs=len(sizes))
 
 
-def pad(x: Any, value: Any, *, padding_config: Any) -> Any:
+def pad(x: Any, value: Any, *sizes: Any, padding_config: Any) -> Any:
+    """Elements between others and at the ends are added before any are cut off."""
     for axis, (_, _, between) in enumerate(padding_config):
         x = interleave(x, axis, between, value)
-    cut = [(max(-a, 0), max(-b, 0)) for a, b, _ in padding_config]
-    if any(map(any, cut)):
-        dims = list(x.type.shape)
-        ends = [int(n) - b for n, (_, b) in zip(dims, cut, strict=True)]
-        x = ops.slice(x, [a for a, _ in cut], ends, list(range(len(dims))))
-    pads = [(max(a, 0), max(b, 0)) for a, b, _ in padding_config]
-    return ops.pad(x, pads, value) if any(map(any, pads)) else x
+    ends = [_added_and_cut(n) for low, high, _ in padding_config for n in (low, high)]
+    added, cut = (compute_dims(counts, sizes) for counts in zip(*ends, strict=True))
+    if any(not is_zero(n) for n in added):
+        x = ops.pad(x, shape_argument(added, width=2), value)
+    return _cut_off(x, cut[::2], cut[1::2])
+
+
+def _added_and_cut(count: Dim) -> tuple[Dim, Dim]:
+    """How many elements a padding adds, and how many it cuts off."""
+    return (0, -count) if count < 0 else (count, 0)
+
+
+def _cut_off(x: Any, before: Sequence[Any], after: Sequence[Any]) -> Any:
+    """All but so many first and last elements along each axis."""
+    rows = enumerate(zip(before, after, strict=True))
+    axes = [i for i, pair in rows if not all(map(is_zero, pair))]
+    if not axes:
+        return x
+    starts = shape_argument([before[i] for i in axes])
+    stops = [END if is_zero(after[i]) else -after[i] for i in axes]
+    return ops.slice(x, starts, shape_argument(stops), axes)
 
 
 def interleave(x: Any, axis: int, count: int, value: Any = None) -> Any:
     """`count` elements with a value, or 0, between any two along an axis."""
-    size = int(x.type.shape[axis])
-    if not count or not size:
+    if not count:
         return x
     rank = x.ndim
     wide = ops.expand_dims(x, (axis + 1,))
     pads = [(0, count if i == axis + 1 else 0) for i in range(rank + 1)]
     wide = ops.pad(wide, pads, value)
-    dims = [*x.type.shape]
-    dims[axis] = size * (count + 1)
-    return ops.slice(ops.reshape(wide, dims), [0], [dims[axis] - count], [axis])
+    dims = [*x.shape]
+    dims[axis] = dims[axis] * (count + 1)
+    merged = ops.reshape(wide, shape_argument(dims))
+    return ops.slice(merged, [0], [-count], [axis])
 
 
-def iota(*, dtype: Any, shape: Any, dimension: int, sharding: Any = None) -> Any:
+def iota(
+    *sizes: Any, dtype: Any, shape: Any, dimension: int, sharding: Any = None
+) -> Any:
     del sharding
-    row = np.arange(shape[dimension]).astype(dtype.numpy)
+    computed = compute_dims(shape, sizes)
+    row = count_up(computed[dimension], dtype)
+    if len(shape) == 1:
+        return row
     dims = [-1 if i == dimension else 1 for i in range(len(shape))]
-    return ops.broadcast_to(row.reshape(dims), list(shape))
+    return ops.broadcast_to(ops.reshape(row, dims), shape_argument(computed))
+
+
+def dim_as_value(*sizes: Any, dim: Any, context: Any) -> Any:
+    [size] = compute_dims([dim], sizes)
+    return cast_size(size, context.source.output.type.dtype)
+
+
+def dimension_size(x: Any, *, dimension: int) -> Any:
+    return ops.dim(x, axis=dimension)
 
 
 def dynamic_slice(x: Any, *starts: Any, slice_sizes: Any) -> Any:
-    return (
-        ops.dynamic_slice(x, _stack_starts(starts), list(slice_sizes)) if starts else x
-    )
+    if not slice_sizes:
+        return x
+    rank = len(slice_sizes)
+    sizes = shape_argument(compute_dims(slice_sizes, starts[rank:]))
+    return ops.dynamic_slice(x, _stack_starts(starts[:rank]), sizes)
 
 
 def dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Any:
@@ -191,17 +242,16 @@ def gather(
     Indices out of bounds are clipped, filled, or guaranteed not to occur."""
     del slice_sizes, indices_are_sorted, unique_indices
     [axis] = dimension_numbers["collapsed_slice_dims"]
-    dims = list(x.type.shape)
     count = indices.ndim - 1
     index = ops.squeeze(indices, (count,))
     if mode not in ("CLIP", "FILL_OR_DROP"):
         return ops.gather(x, index, axis)
-    last = np.asarray(int(dims[axis]) - 1, index.dtype.numpy)
+    last = cast_size(x.shape[axis] - 1, index.dtype)
     clipped_index = clip_index(index, last)
     gathered = ops.gather(x, clipped_index, axis)
     if mode == "CLIP":
         return gathered
-    trailing = tuple(range(count, count + len(dims) - axis - 1))
+    trailing = tuple(range(count, count + x.ndim - axis - 1))
     is_valid = ops.expand_dims(ops.equal(index, clipped_index), trailing)
     return ops.where(is_valid, gathered, fill_value_of(x.dtype, fill_value))
 
@@ -220,7 +270,7 @@ def fill_value_of(dtype: Any, fill: Any) -> Any:
 
 
 def clip_index(index: Any, last: Any) -> Any:
-    return ops.minimum(ops.maximum(index, np.zeros_like(last)), last)
+    return ops.minimum(ops.maximum(index, np.zeros((), index.dtype.numpy)), last)
 
 
 READ: Final[dict[str, Callable[..., Any]]] = {
@@ -237,6 +287,8 @@ READ: Final[dict[str, Callable[..., Any]]] = {
     "split": split,
     "pad": pad,
     "iota": iota,
+    "dim_as_value": dim_as_value,
+    "dimension_size": dimension_size,
     "dynamic_slice": dynamic_slice,
     "dynamic_update_slice": dynamic_update_slice,
     "reduce_sum": _reduction("sum"),
