@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -92,6 +95,8 @@ FUNCTIONS = {
         lambda x: (x.T, x.reshape(3, 2), x[::-1], x[:, None], x[:1, 1:3],
                    jnp.concatenate([x, x], 1), jnp.pad(x, ((1, 2), (0, 1))),
                    lax.pad(x, 0.5, ((-1, 2, 0), (1, -1, 0))),
+                   lax.pad(x, 0.5, ((-3, 5, 0), (4, -5, 0))),
+                   lax.pad(x, 0.5, ((-2, 4, 3), (1, -4, 1))),
                    jnp.broadcast_to(x[0], (4, 3)),
                    jnp.split(x, 3, axis=1)[1], jnp.tile(x, (2, 2)), jnp.roll(x, 1, 1)),
         X,
@@ -173,10 +178,60 @@ def test_inputs_and_results_are_called_as_in_the_function():
     args = (X, {"left": X, "right": X[0]})
     graph = amanda.load(function, "jax", args=args, kwargs={"scale": np.float32(2)})
     assert [p.name for p in graph.parameters] == [
-        "args.0", "args.1.left", "args.1.right", "scale",
+        "x", "pair.left", "pair.right", "scale",
     ]  # fmt: skip
     assert [p.name for p in graph.outputs] == ["both.0", "both.1", "sum"]
     assert graph.namespace == f"amanda/jax/{jax.__version__}"
+
+
+class WithoutSignature:
+    __signature__ = "unknown"
+
+    def __call__(self, *values):
+        return sum(values)
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "names"),
+    [
+        (lambda x, *rest, **more: x, (X, X, {"a": X}), ["x", "rest.0", "rest.1.a"]),
+        (functools.partial(lambda x, y: x + y, X), (X,), ["y"]),
+        (jax.vmap(lambda a, b: a * b), (X, X), ["a", "b"]),
+        (jax.jit(lambda n, x, y: x * n + y, static_argnums=0), (3, X, X), ["x", "y"]),
+        (WithoutSignature(), (X, X), ["args.0", "args.1"]),
+    ],
+)
+def test_inputs_have_the_names_of_parameters(function, args, names):
+    graph = amanda.load(function, "jax", args=args)
+    assert [p.name for p in graph.parameters] == names
+
+
+def test_static_arguments_are_no_inputs():
+    function = jax.jit(
+        lambda n, x, *, mode, scale: x * n * scale if mode == "up" else x,
+        static_argnums=0, static_argnames="mode",
+    )  # fmt: skip
+    given = {"mode": "up", "scale": np.float32(2)}
+    graph = amanda.load(function, "jax", args=(3, X), kwargs=given)
+    assert [p.name for p in graph.parameters] == ["x", "scale"]
+    hub = amanda.convert(graph, "std")
+    feeds = {"x": X, "scale": given["scale"]}
+    [found] = amanda.run(hub, feeds, backend="numpy").values()
+    np.testing.assert_array_equal(found, function(3, X, **given))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"args": 3}, r"(?s)`args` has.*a tuple or a list.*3 \(int\)"),
+        ({"args": X}, r"(?s)`args` has.*a tuple or a list.*\(ndarray\)"),
+        ({"args": (X,), "kwargs": 3}, r"(?s)`kwargs` has.*a dict.*3 \(int\)"),
+    ],
+)
+def test_arguments_are_a_tuple_and_a_dict(given, message):
+    with pytest.raises(UsageError) as caught:
+        amanda.load(jnp.sin, "jax", **given)
+    assert re.match(message, str(caught.value))
 
 
 def test_arrays_from_around_are_weights():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any, Final
 
 import jax
@@ -14,6 +16,7 @@ from amanda.errors import FormatError, UsageError
 from amanda.graph import Graph, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import DType, TensorType
+from amanda_jax.formats.jaxprs.dims import ArgumentForms, dim_of, is_symbolic
 
 __all__ = ["Format"]
 
@@ -31,9 +34,9 @@ _CALLS: Final = {
 class Format:
     """Reads functions of JAX, and jaxprs. Jaxprs that are called are inlined.
 
-    `args` and `kwargs` are the arguments that the function is traced with: arrays, or
-    `jax.ShapeDtypeStruct`, in any pytree. Arrays that the function closes over become
-    weights."""
+    `args` and `kwargs` are the arguments that the function is traced with: arrays,
+    `jax.ShapeDtypeStruct`, or types such as `"float32[batch, 4]"`, in any pytree.
+    Arrays that the function closes over become weights."""
 
     def read(
         self,
@@ -54,23 +57,49 @@ class Format:
                 "a function of JAX is read by tracing it",
                 hint="pass its arguments: amanda.load(f, 'jax', args=(x, y))",
             )
-        positional, keywords = tuple(args), dict(kwargs or {})
-        closed, shape = _trace(source, positional, keywords)
-        paths = jax.tree_util.tree_flatten_with_path((positional, keywords))[0]
-        names = [_input_name(path) for path, _ in paths]
-        graph = _read_jaxpr(closed, names, getattr(source, "__name__", "function"))
-        result_paths = jax.tree_util.tree_flatten_with_path(shape)[0]
+        _check_arguments(args, kwargs)
+        forms = ArgumentForms().replace_types((tuple(args), dict(kwargs or {})))
+        traced = _trace(source, *forms)
+        graph = _read_jaxpr(
+            traced.jaxpr,
+            _input_names(traced),
+            getattr(source, "__name__", "function"),
+        )
+        result_paths = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]
         for port, (path, _) in zip(graph.outputs, result_paths, strict=True):
             port.name = _path_text(path) or None
         return graph
 
 
-def _trace(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    def call(args: Any, kwargs: Any) -> Any:
-        return function(*args, **kwargs)
+def _check_arguments(args: Any, kwargs: Any) -> None:
+    """UsageError unless the arguments are a tuple or list, and a dict."""
+    if not isinstance(args, tuple | list):
+        raise UsageError(
+            "`args` has the positional arguments of the function, one item for each",
+            who="load",
+            where="args",
+            expected="a tuple or a list",
+            got=f"{args!r:.80} ({type(args).__name__})",
+            hint="a single argument is args=(x,)",
+        )
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise UsageError(
+            "`kwargs` has the keyword arguments of the function by name",
+            who="load",
+            where="kwargs",
+            expected="a dict",
+            got=f"{kwargs!r:.80} ({type(kwargs).__name__})",
+            hint="kwargs={'name': x}",
+        )
 
+
+def _trace(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """What JAX traces: a jaxpr, with the forms of its arguments and results."""
+    wrapped: Any = function
     try:
-        return jax.make_jaxpr(call, return_shape=True)(args, kwargs)
+        if not isinstance(function, jax.stages.Wrapped):
+            wrapped = jax.jit(_as_new_function(function))
+        return wrapped.trace(*args, **kwargs)
     except Exception as cause:  # the function may raise anything
         raise FormatError(
             f"{getattr(function, '__name__', 'the function')} cannot be traced",
@@ -79,10 +108,40 @@ def _trace(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         ) from cause
 
 
-def _input_name(path: Any) -> str:
-    """The name of an input: its keyword, or `args` with its position."""
-    which, *rest = path
-    return _path_text(rest) if which.idx else "args." + _path_text(rest)
+def _as_new_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with the same signature that JAX has not traced before."""
+
+    @wraps(function, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _input_names(traced: Any) -> list[str]:
+    """The names of the inputs: parameters of the function, with the path in each.
+
+    Where the signature is not available, `args` with the position."""
+    paths = jax.tree_util.tree_flatten_with_path(traced.args_info)[0]
+    known = traced.jaxpr.jaxpr.debug_info.arg_names or [None] * len(paths)
+    return [
+        _input_name(path, name) for (path, _), name in zip(paths, known, strict=True)
+    ]
+
+
+def _input_name(path: Any, known: str | None) -> str:
+    """The name of an input, from its path in the arguments and JAX's name of it."""
+    (which, *rest), inner = path, path[2:]
+    if which.idx:
+        return _path_text(rest)
+    head = (known or "").removesuffix(jax.tree_util.keystr(inner))
+    found = re.fullmatch(r"(\w+)(?:\[(\d+)\])?", head)
+    parts = (
+        [part for part in found.groups() if part]
+        if found
+        else ["args", str(rest[0].idx)]
+    )
+    return ".".join([*parts, _path_text(inner)]).rstrip(".")
 
 
 def _path_text(path: Any) -> str:
@@ -195,7 +254,7 @@ def _type_of(aval: Any) -> TensorType:
             got=str(aval),
             hint="for PRNG keys, use their data: jax.random.key_data",
         )
-    return TensorType(DType.of(dtype), aval.shape)
+    return TensorType(DType.of(dtype), [dim_of(dim) for dim in aval.shape])
 
 
 def _attribute(primitive: str, key: str, value: Any) -> Any:
@@ -204,6 +263,8 @@ def _attribute(primitive: str, key: str, value: Any) -> Any:
         return value.name
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if is_symbolic(value):
+        return dim_of(value)
     if isinstance(value, np.dtype):
         return DType.of(value)
     if isinstance(value, np.generic):

@@ -1,0 +1,185 @@
+"""Functions of JAX that are read for symbolic sizes compute what JAX does for each."""
+
+from __future__ import annotations
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import amanda
+
+WEIGHT = np.sin(np.arange(32, dtype="float32")).reshape(4, 8)
+BACK = np.cos(np.arange(32, dtype="float32")).reshape(8, 4)
+KERNEL = np.sin(np.arange(3 * 3 * 2 * 4, dtype="float32")).reshape(3, 3, 2, 4)
+TABLE = np.cos(np.arange(28, dtype="float32")).reshape(7, 4)
+
+
+def mlp(x):
+    return jax.nn.relu(x @ WEIGHT + 1.0) @ BACK
+
+
+def conv_net(x):
+    y = lax.conv_general_dilated(
+        x, KERNEL, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    y = jax.nn.relu(y)
+    y = lax.reduce_window(y, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    return y.reshape(y.shape[0], -1) @ jnp.ones((36, 2))
+
+
+def attention(x):
+    """Causal, over [batch, time, channels]."""
+    q, k, v = (x @ WEIGHT[:, i : i + 4] for i in (0, 2, 4))
+    scores = jnp.einsum("btd,bsd->bts", q, k) / 2.0
+    mask = jnp.tril(jnp.ones((x.shape[1],) * 2, bool))
+    weights = jax.nn.softmax(jnp.where(mask, scores, -1e9), axis=-1)
+    return x + jnp.einsum("bts,bsd->btd", weights, v)
+
+
+def layer_norm(x):
+    mean = x.mean(-1, keepdims=True)
+    return (x - mean) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * TABLE[0]
+
+
+def over_time(x):
+    """Of [time, batch, channels]: the last state, and all of them."""
+    start = jnp.zeros((x.shape[1], 4)) + jnp.arange(x.shape[0]).sum()
+
+    def step(carry, row):
+        carry = jnp.tanh(carry + row) + jnp.arange(x.shape[1])[:, None]
+        return carry, carry * 2
+
+    return lax.scan(step, start, x)
+
+
+def indexed(x):
+    return (x[0], x[-1], x[1:], x[:-1], x[::-1], x[:, 1:3],
+            lax.dynamic_slice_in_dim(x, 1, x.shape[0] - 1),
+            lax.dynamic_update_slice(x, x[:1] * 9, (1, 0)))  # fmt: skip
+
+
+def placed(x):
+    places = jnp.arange(x.shape[0])
+    angles = places[:, None] / (10.0 ** jnp.arange(4.0))
+    return x + jnp.sin(angles), lax.iota("float32", x.shape[0]) * x.shape[0]
+
+
+def reduced(x):
+    return (x.mean(0), x.sum(), jnp.var(x, 0), jnp.argmax(x, 0), jnp.argmin(x), x.max(),
+            (x > 0).any(0), jax.nn.logsumexp(x, 0), jnp.prod(x, 0))  # fmt: skip
+
+
+def broadcast(x):
+    return (jnp.broadcast_to(x[:, None], (x.shape[0], 3, 4)), jnp.zeros_like(x) + 1,
+            jnp.full(x.shape, 2.5), x[:, None, :] - x[None],
+            jnp.outer(x[:, 0], x[:, 1]), jnp.eye(x.shape[0]))  # fmt: skip
+
+
+def reshaped(x):
+    return (x.reshape(-1), x.reshape(x.shape[0], 2, 2), x.reshape(2 * x.shape[0], 2),
+            x.reshape(-1, 2).T, x.T.reshape(4, -1), jnp.ravel(x)[None])  # fmt: skip
+
+
+def joined(x):
+    return (jnp.concatenate([x, x[:1], x]), jnp.stack([x, x + 1], 1),
+            jnp.tile(x, (2, 3)), jnp.pad(x, ((1, 2), (0, 1))), jnp.repeat(x, 2, axis=0),
+            lax.pad(x, 0.5, ((-1, 3, 1), (0, 0, 2))), jnp.roll(x, 1, 0))  # fmt: skip
+
+
+def ordered(x):
+    return (jnp.cumsum(x, 0), jnp.cumprod(x, 1), lax.cummax(x, 0, reverse=True),
+            jnp.sort(x, 0), jnp.argsort(x, axis=0), *lax.top_k(x, 2))  # fmt: skip
+
+
+def looped(x):
+    return (lax.fori_loop(0, x.shape[0], lambda i, c: c * 0.5 + i, x),
+            lax.cond(x[0, 0] > 0, lambda v: v + jnp.arange(x.shape[0])[:, None],
+                     lambda v: v * 2, x))  # fmt: skip
+
+
+def loss(x):
+    return jnp.mean(mlp(x) ** 2)
+
+
+def cross_entropy(x):
+    labels = jnp.arange(x.shape[0]) % 4
+    chosen = jnp.take_along_axis(jax.nn.log_softmax(x), labels[:, None], axis=1)
+    one_hot = jax.nn.one_hot(labels, 4)
+    return -chosen.mean(), (x * one_hot).sum(1)
+
+
+def scattered(x):
+    return (x.at[0].set(1.5), x.at[:, 1].add(2.0), x.at[-1].multiply(3.0),
+            x.at[jnp.arange(x.shape[0]), jnp.arange(x.shape[0]) % 4].set(0.5),
+            jax.grad(lambda v: (v[1:] ** 2).sum() + v[0].sum())(x))  # fmt: skip
+
+
+FUNCTIONS = {
+    "mlp": (mlp, ["float32[b, 4]"]),
+    "convolutions": (conv_net, ["float32[b, 6, 6, 2]"]),
+    "attention": (attention, ["float32[b, t, 4]"]),
+    "layer norm": (layer_norm, ["float32[b, t, 4]"]),
+    "embedding": (lambda i: jnp.asarray(TABLE)[i], ["int32[b, t]"]),
+    "taken": (
+        lambda x, i: (jnp.take(x, i, axis=0), x[i],
+                      jnp.take(x, i, axis=0, mode="clip")),
+        ["float32[b, 4]", "int32[t]"],
+    ),
+    "over time": (over_time, ["float32[t, b, 4]"]),
+    "indexed": (indexed, ["float32[b, 4]"]),
+    "placed": (placed, ["float32[b, 4]"]),
+    "reduced": (reduced, ["float32[b, 4]"]),
+    "broadcast": (broadcast, ["float32[b, 4]"]),
+    "reshaped": (reshaped, ["float32[b, 4]"]),
+    "joined": (joined, ["float32[b, 4]"]),
+    "ordered": (ordered, ["float32[b, 4]"]),
+    "loops": (looped, ["float32[b, 4]"]),
+    "gradient": (jax.value_and_grad(loss), ["float32[b, 4]"]),
+    "cross entropy": (cross_entropy, ["float32[b, 4]"]),
+    "scattered": (scattered, ["float32[b, 4]"]),
+    "products": (
+        lambda x, y: (x @ y, (x @ y).sum(1)), ["float32[b, t]", "float32[t, b]"]
+    ),
+    "expressions": (
+        lambda x, y: (jnp.concatenate([x, y[1:]]), y[:-1] * 2, jnp.arange(x.shape[0]),
+                      jnp.zeros((x.shape[0] // 2, y.shape[0] - 1))),
+        ["float32[2*b, 4]", "float32[b + 1, 4]"],
+    ),
+}  # fmt: skip
+
+
+def feeds_of(types, sizes):
+    random = np.random.default_rng(0)
+    for text in types:
+        type = amanda.parse_type(text)
+        shape = [amanda.types.evaluate(dim, sizes) for dim in type.shape]
+        if type.dtype.kind == "int":
+            yield random.integers(0, min(sizes.values()), shape).astype("int32")
+        else:
+            yield random.normal(size=shape).astype("float32")
+
+
+def load_hub(function, types):
+    graph = amanda.load(jax.jit(function), "jax", args=tuple(types))
+    assert graph.check() == []
+    return amanda.convert(graph, "amanda/std/1")
+
+
+def expect_same(function, hub, feeds, backend):
+    wanted = jax.tree.leaves(jax.jit(function)(*feeds))
+    found = amanda.run(hub, feeds, backend=backend)
+    assert len(found) == len(wanted)
+    for value, right in zip(found.values(), wanted, strict=True):
+        assert value.dtype == right.dtype
+        np.testing.assert_allclose(value, right, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_any_size_gives_what_jax_does(name):
+    function, types = FUNCTIONS[name]
+    hub = load_hub(function, types)
+    for sizes in ({"b": 2, "t": 3}, {"b": 5, "t": 4}):
+        expect_same(function, hub, list(feeds_of(types, sizes)), "numpy")
