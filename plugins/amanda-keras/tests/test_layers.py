@@ -46,6 +46,7 @@ def layer(shape: tuple[Any, ...], cls: Any, **config: Any) -> None:
 for _config in (
     {"units": 4}, {"units": 3, "use_bias": False, "activation": "relu"},
     {"units": 3, "activation": "softmax", "kernel_regularizer": "l2"},
+    {"units": 3, "lora_rank": 2, "lora_alpha": 4},
 ):  # fmt: skip
     layer((3,), L.Dense, **_config)
     layer((None, 3), L.Dense, **_config)
@@ -445,6 +446,33 @@ def _(x: Any, m: Any) -> Any:
 # -- preprocessing -------------------------------------------------------------------
 
 layer((4, "int32"), L.Rescaling, scale=0.5, offset=1.0)
+for _layer, _config in {
+    "AugMix": {},
+    "CutMix": {},
+    "MixUp": {},
+    "RandAugment": {},
+    "RandomErasing": {},
+    "RandomBrightness": {"factor": 0.5},
+    "RandomColorDegeneration": {"factor": 0.5},
+    "RandomColorJitter": {},
+    "RandomContrast": {"factor": 0.5},
+    "RandomGrayscale": {},
+    "RandomElasticTransform": {},
+    "RandomFlip": {"mode": "horizontal"},
+    "RandomGaussianBlur": {},
+    "RandomHue": {"factor": 0.5},
+    "RandomInvert": {},
+    "RandomPerspective": {},
+    "RandomPosterization": {"factor": 3},
+    "RandomRotation": {"factor": 0.5},
+    "RandomSaturation": {"factor": 0.5},
+    "RandomSharpness": {"factor": 0.5},
+    "RandomShear": {"x_factor": 0.2},
+    "RandomTranslation": {"height_factor": 0.2, "width_factor": 0.1},
+    "RandomZoom": {"height_factor": 0.2},
+}.items():
+    layer((6, 5, 3), getattr(L, _layer), **_config)
+layer((6, 5, 3, "int32"), L.RandomFlip)
 layer((4, 3), L.Rescaling, scale=[0.5, 2.0, 1.0], offset=[1.0, 0.0, 2.0])
 layer((3,), L.Normalization, mean=[1.0, 2.0, 3.0], variance=[1.0, 4.0, 0.25])
 layer((2, 3), L.Normalization, mean=1.0, variance=4.0, axis=None, invert=True)

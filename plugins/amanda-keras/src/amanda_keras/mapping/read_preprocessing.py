@@ -168,8 +168,34 @@ def _encode(x: Any, mode: str, depth: int, dtype: Any, counts: Any) -> Any:
     return ops.sum_(vectors, (axis,))
 
 
+def read_augmentation(inputs: Any) -> Any:
+    """Data augmentation, which leaves its input as it is in inference."""
+    return ops.identity(inputs)
+
+
+def read_floating_augmentation(inputs: Any, *, dtype: Any) -> Any:
+    """The same of a layer whose output is in the dtype of its policy."""
+    return ops.identity(_floating(inputs, dtype))
+
+
+_OF_COLORS: Final = (
+    "MixUp", "RandomBrightness", "RandomColorDegeneration", "RandomColorJitter",
+    "RandomContrast", "RandomGrayscale", "RandomHue", "RandomInvert",
+    "RandomPosterization", "RandomSaturation",
+)  # fmt: skip
+_OF_PLACES: Final = (
+    "AugMix", "CutMix", "RandAugment", "RandomElasticTransform", "RandomErasing",
+    "RandomFlip", "RandomGaussianBlur", "RandomPerspective", "RandomRotation",
+    "RandomSharpness", "RandomShear", "RandomTranslation", "RandomZoom",
+)  # fmt: skip
+AUGMENTATION: Final = frozenset([*_OF_COLORS, *_OF_PLACES])
+"""Layers that do nothing in inference, whatever their settings are."""
+
+
 READ: Final = layers(
     {
+        **dict.fromkeys(_OF_COLORS, read_augmentation),
+        **dict.fromkeys(_OF_PLACES, read_floating_augmentation),
         "Rescaling": read_rescaling, "Normalization": read_normalization,
         "Resizing": read_resizing, "CenterCrop": read_center_crop,
         "Discretization": read_discretization,

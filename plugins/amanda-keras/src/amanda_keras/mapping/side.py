@@ -16,6 +16,7 @@ from amanda.graph import Graph, Op
 from amanda.mapping import PlainSide, Signature, inline_functions
 from amanda.types import Shape, TensorType, Type
 from amanda_keras.mapping.masks import make_masks_explicit
+from amanda_keras.mapping.read_preprocessing import AUGMENTATION
 from amanda_keras.records import (
     CALL,
     DEFAULT_CALL,
@@ -35,8 +36,10 @@ _TRAINING: Final = frozenset([
     "batch_input_shape", "batch_shape", "autocast", "flash_attention", "use_cudnn",
     "unroll", "time_major", "fused", "virtual_batch_size", "adjustment", "ragged",
     "power_iterations", "input_length", "input_dim", "rng_type", "noise_shape",
+    "lora_rank", "lora_alpha",
 ])  # fmt: skip
-"""Arguments that do not change what a layer computes in inference."""
+"""Arguments that do not change what a layer computes in inference, from the variables
+that a file has: the kernel in it includes a low-rank adaptation (LoRA)."""
 
 
 class KerasSide(PlainSide):
@@ -140,7 +143,8 @@ def _normalize(op: Op, is_old: bool, defaults: Mapping[str, Any]) -> None:
     for key, value in list(op.attrs.items()):
         is_training = key.endswith(_TRAINING_SUFFIXES) or key in _TRAINING
         is_absent = value is None and defaults.get(key) is None
-        if ":" in key or is_absent or is_training:
+        is_setting = op.type in AUGMENTATION and key not in (CALL, "dtype")
+        if ":" in key or is_absent or is_training or is_setting:
             del op.attrs[key]
         elif is_old and key.endswith("activation") and value == "hard_sigmoid":
             op.attrs[key] = "hard_sigmoid_of_keras_2"
