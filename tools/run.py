@@ -51,9 +51,9 @@ AGAIN = {
     "quick": ("-m", LEFT_OUT, *(f"--ignore={path}" for path in OF_CORE)),
 }
 """What steps leave out that "py", and "core" before it, run with the same result."""
-CASES = ("--most-cases", "5")
+CASES = ("--most-cases", "4")
 """How many cases of a test are run; `tox run -e py` runs all."""
-CASES_AGAIN = ("--most-cases", "3")
+CASES_AGAIN = ("--most-cases", "2")
 """How many of them are run again where other packages are installed."""
 ALONE = ("-n", "0") if (os.cpu_count() or 1) <= 2 else ()
 """Where two lanes occupy the processors: workers collect all tests once each."""

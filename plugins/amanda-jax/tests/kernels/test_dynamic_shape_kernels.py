@@ -102,7 +102,7 @@ def apart(x: np.ndarray, axis: int | None, in_order: bool) -> list[np.ndarray]:
 
 
 class TestUnique:
-    @pytest.mark.most_cases(5)
+    @pytest.mark.most_cases(3)
     @pytest.mark.parametrize("dtype", ["int64", "float16"])
     @pytest.mark.parametrize("in_order", [True, False])
     @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ class TestBoxes:
         ]
         return np.array(rows, "int64").reshape(-1, 3)
 
-    @pytest.mark.most_cases(5)
+    @pytest.mark.most_cases(3)
     @pytest.mark.parametrize("centered", [True, False])
     @pytest.mark.parametrize(
         ("limit", "share", "least"),

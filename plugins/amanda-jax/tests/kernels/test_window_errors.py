@@ -82,7 +82,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.most_cases(5)
+@pytest.mark.most_cases(3)
 @pytest.mark.parametrize("name", CASES)
 def test_elements_outside_the_window_change_nothing(name, monkeypatch):
     case = CASES[name]
@@ -132,7 +132,7 @@ def test_every_step_for_convolutions_pooling_and_products_has_a_case():
     assert acting == {case.step for case in CASES.values()} - {"", "norms", "pointwise"}
 
 
-@pytest.mark.most_cases(5)
+@pytest.mark.most_cases(3)
 @pytest.mark.parametrize("name", [n for n, case in CASES.items() if case.step])
 def test_its_step_changes_the_program(name, monkeypatch):
     case = CASES[name]

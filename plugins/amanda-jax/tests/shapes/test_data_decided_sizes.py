@@ -97,7 +97,7 @@ CASES = {
 """Function, type of k, its values, most compilations, name in the warning."""
 
 
-@pytest.mark.most_cases(4)
+@pytest.mark.most_cases(3)
 @pytest.mark.parametrize("case", CASES)
 def test_programs_are_few_and_none_is_compiled_twice(case, compilation_log):
     function, kind, values, most, name = CASES[case]
