@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,7 +59,7 @@ def as_function(graph: Graph) -> tuple[Callable[..., Any], dict[str, Any]]:
 
     def function(parameters: Any, /, *args: Any, **named: Any) -> Any:
         feeds = _ordered_arguments(inputs, args, named)
-        weights = {key: parameters[name] for key, name in names.items()}
+        weights = _select_weights(parameters, names)
         with use_kernels(JAX), np.errstate(all="ignore"), _without_x64_warnings():
             values = jax.tree.map(jnp.asarray, feeds)
             results = steps.run(values, weights={**literals, **weights})
@@ -72,6 +72,22 @@ def as_function(graph: Graph) -> tuple[Callable[..., Any], dict[str, Any]]:
             name: jnp.asarray(tensors[key].numpy()) for key, name in names.items()
         }
     return function, params
+
+
+def _select_weights(parameters: Any, names: Mapping[Any, str]) -> dict[Any, Any]:
+    """The weight of each constant, from the parameters by name."""
+    is_mapping = isinstance(parameters, Mapping)
+    missing = [n for n in names.values() if not is_mapping or n not in parameters]
+    if missing:
+        raise UsageError(
+            f"the first argument of the function has no parameter {missing[0]!r}"
+            + (f", and {len(missing) - 1} more are missing" if missing[1:] else ""),
+            expected="a dict of the parameters by name, as `as_function` returns it",
+            got=", ".join(map(repr, parameters)) or "an empty dict"
+            if is_mapping
+            else type(parameters).__name__,
+        )
+    return {key: parameters[name] for key, name in names.items()}
 
 
 def _is_parameter(op: Op) -> bool:

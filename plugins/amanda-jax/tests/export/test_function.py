@@ -119,5 +119,9 @@ def test_what_is_no_function_of_jax_is_told():
     with pytest.raises(UsageError, match="expected: amanda/std/1"):
         as_function(amanda.Graph("amanda/onnx/18"))
     function, params = as_function(layer())
+    with pytest.raises(UsageError, match="has no parameter 'b'"):
+        function({"w": params["w"]}, X)
+    with pytest.raises(UsageError, match="and 1 more are missing"):
+        function(X, X)
     with pytest.raises(UsageError, match="do not fit the inputs"):
         function(params, X, X)

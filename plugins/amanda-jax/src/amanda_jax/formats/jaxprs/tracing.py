@@ -37,7 +37,8 @@ class TracingMapper:
             raise ConversionError(
                 "JAX primitives need static shapes",
                 got=", ".join(open_),
-                hint="set types with static shapes: graph.parameters[0].type = ...",
+                hint="set types with static shapes: graph.parameters[0].type = ..., or "
+                "on the command line --dim NAME=SIZE",
             )
         ready = prepare_unoptimized(graph)
         function, weights, forms = traceable_function(ready, unoptimized_context())
