@@ -125,6 +125,11 @@ FUNCTIONS = {
     "made of numbers": (lambda x: (x + jnp.arange(3), x * jnp.eye(3)[:2]), X),
     "convolution": (convolved("NCHW", "OIHW"), IMAGE),
     "convolution, channels behind": (convolved("NHWC", "HWIO"), IMAGE),
+    "convolution, of cut data": (
+        lambda x: lax.conv_general_dilated(x, KERNEL[:, :, :1, :1], (1, 1),
+                                           ((-9, 12), (8, -7))),
+        IMAGE,
+    ),
     "windows": (pooled, IMAGE),
     "products": (
         lambda x: (x @ x.T, jnp.einsum("ij,kj->ik", x, x), jnp.outer(x[0], x[1]),

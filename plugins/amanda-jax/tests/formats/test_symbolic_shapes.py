@@ -30,6 +30,16 @@ def conv_net(x):
     return y.reshape(y.shape[0], -1) @ jnp.ones((36, 2))
 
 
+def of_any_image(x):
+    """With padding that depends on the size of the image."""
+    y = lax.conv_general_dilated(
+        x, KERNEL, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    windows = (1, 2, 2, 1), (1, 2, 2, 1), "SAME"
+    return (y, lax.reduce_window(y, -jnp.inf, lax.max, *windows),
+            lax.reduce_window(y, 0.0, lax.add, *windows), y.mean((1, 2)))  # fmt: skip
+
+
 def attention(x):
     """Causal, over [batch, time, channels]."""
     q, k, v = (x @ WEIGHT[:, i : i + 4] for i in (0, 2, 4))
@@ -91,7 +101,8 @@ def joined(x):
 
 def ordered(x):
     return (jnp.cumsum(x, 0), jnp.cumprod(x, 1), lax.cummax(x, 0, reverse=True),
-            jnp.sort(x, 0), jnp.argsort(x, axis=0), *lax.top_k(x, 2))  # fmt: skip
+            jnp.sort(x, 0), jnp.argsort(x, axis=0), *lax.top_k(x, 2),
+            *lax.top_k(x[:, 0], x.shape[0]))  # fmt: skip
 
 
 def looped(x):
@@ -120,7 +131,14 @@ def scattered(x):
 FUNCTIONS = {
     "mlp": (mlp, ["float32[b, 4]"]),
     "convolutions": (conv_net, ["float32[b, 6, 6, 2]"]),
+    "convolutions of any image": (of_any_image, ["float32[1, b + 3, t + 4, 2]"]),
+    "gradient of convolutions": (
+        jax.grad(lambda x: (conv_net(x) ** 2).sum()), ["float32[b, 6, 6, 2]"]
+    ),
     "attention": (attention, ["float32[b, t, 4]"]),
+    "gradient of attention": (
+        jax.grad(lambda x: (attention(x) ** 2).sum()), ["float32[b, t, 4]"]
+    ),
     "layer norm": (layer_norm, ["float32[b, t, 4]"]),
     "embedding": (lambda i: jnp.asarray(TABLE)[i], ["int32[b, t]"]),
     "taken": (
@@ -128,7 +146,17 @@ FUNCTIONS = {
                       jnp.take(x, i, axis=0, mode="clip")),
         ["float32[b, 4]", "int32[t]"],
     ),
+    "gradient of an embedding": (
+        lambda i: jax.grad(lambda table: (table[i] ** 2).sum())(TABLE), ["int32[b, t]"]
+    ),
     "over time": (over_time, ["float32[t, b, 4]"]),
+    "gradient over time": (
+        jax.grad(lambda x: (over_time(x)[1] ** 2).sum() * 1e-3), ["float32[t, b, 4]"]
+    ),
+    "examples one by one": (
+        jax.vmap(lambda row: jnp.tanh(row @ WEIGHT)[jnp.argmax(row)]),
+        ["float32[b, 4]"],
+    ),
     "indexed": (indexed, ["float32[b, 4]"]),
     "placed": (placed, ["float32[b, 4]"]),
     "reduced": (reduced, ["float32[b, 4]"]),

@@ -11,8 +11,8 @@ from typing import Any, Final
 import jax.numpy as jnp
 import numpy as np
 
-from amanda_jax.formats.jaxprs.shapes import expect, interleave
-from amanda_jax.formats.jaxprs.sizes import compute_dims
+from amanda_jax.formats.jaxprs.shapes import expect, interleave, pad_ends
+from amanda_jax.formats.jaxprs.sizes import compute_dims, has_symbols
 from amanda_std import ops
 from amanda_std.backends import inverse_permutation
 from amanda_std.mappings import inline_body
@@ -97,7 +97,7 @@ def _labels_in_order(names: dict[int, str]) -> list[str]:
 
 
 def conv(
-    x: Any, w: Any, *, window_strides: Any, padding: Any, lhs_dilation: Any,
+    x: Any, w: Any, *sizes: Any, window_strides: Any, padding: Any, lhs_dilation: Any,
     rhs_dilation: Any, dimension_numbers: Any, feature_group_count: int,
     batch_group_count: int, precision: Any = None, preferred_element_type: Any = None,
     out_sharding: Any = None,
@@ -110,8 +110,10 @@ def conv(
         x = _batch_groups_as_channels(x, batch_group_count)
     for axis, dilation in enumerate(lhs_dilation, start=2):
         x = interleave(x, axis, dilation - 1)
-    if any(n < 0 for pair in padding for n in pair):
-        x, padding = ops.pad(x, [(0, 0), (0, 0), *padding]), [(0, 0)] * len(padding)
+    if has_symbols(padding) or any(n < 0 for pair in padding for n in pair):
+        zero = np.zeros((), x.dtype.numpy)
+        x = pad_ends(x, zero, [(0, 0), (0, 0), *padding], sizes)
+        padding = [(0, 0)] * len(padding)
     convolve = partial(
         ops.conv,
         strides=tuple(window_strides),

@@ -20,7 +20,15 @@ from amanda_jax.formats.jaxprs.sizes import (
 )
 from amanda_std import ops
 
-__all__ = ["READ"]
+__all__ = [
+    "READ",
+    "clip_index",
+    "expect",
+    "fill_value_of",
+    "gather",
+    "interleave",
+    "pad_ends",
+]
 
 
 def expect(is_supported: object, reason: str) -> None:
@@ -104,7 +112,14 @@ def pad(x: Any, value: Any, *sizes: Any, padding_config: Any) -> Any:
     """Elements between others and at the ends are added before any are cut off."""
     for axis, (_, _, between) in enumerate(padding_config):
         x = interleave(x, axis, between, value)
-    ends = [_added_and_cut(n) for low, high, _ in padding_config for n in (low, high)]
+    return pad_ends(x, value, [pair for *pair, _ in padding_config], sizes)
+
+
+def pad_ends(x: Any, value: Any, padding: Any, sizes: Sequence[Any]) -> Any:
+    """An array with elements added, or cut off, at both ends of each axis."""
+    ends = [_added_and_cut(count) for pair in padding for count in pair]
+    if not ends:
+        return x
     added, cut = (compute_dims(counts, sizes) for counts in zip(*ends, strict=True))
     if any(not is_zero(n) for n in added):
         x = ops.pad(x, shape_argument(added, width=2), value)
@@ -225,8 +240,9 @@ def sort(*xs: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
     return tuple(ops.gather_elements(x, order, axis=dimension) for x in xs)
 
 
-def top_k(x: Any, *, k: int, axis: int | None = None) -> Any:
-    values, positions = ops.topk(x, k, axis=-1 if axis is None else axis)
+def top_k(x: Any, *sizes: Any, k: Dim, axis: int | None = None) -> Any:
+    [count] = compute_dims([k], sizes)
+    values, positions = ops.topk(x, count, axis=-1 if axis is None else axis)
     return values, ops.astype(positions, dtype="int32")
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "compute_dims",
     "count_along",
     "count_up",
+    "has_symbols",
     "is_same",
     "is_zero",
     "shape_argument",
@@ -72,6 +73,11 @@ def _symbolic_dims(values: Iterable[Any]) -> Iterator[Sym]:
             yield from _symbolic_dims(value)
         elif isinstance(value, Mapping):
             yield from _symbolic_dims(value.values())
+
+
+def has_symbols(attribute: Any) -> bool:
+    """Whether an attribute, or a list in it, has a symbolic dim."""
+    return next(_symbolic_dims([attribute]), None) is not None
 
 
 class _InputSizes:

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from amanda_jax.formats.jaxprs.neural_network import permute
-from amanda_jax.formats.jaxprs.shapes import expect, interleave
+from amanda_jax.formats.jaxprs.shapes import expect, interleave, pad_ends
+from amanda_jax.formats.jaxprs.sizes import has_symbols, shape_argument
 from amanda_std import ops
 from amanda_std.backends import inverse_permutation
 
@@ -64,7 +65,7 @@ def _reduce_windows(
     """A reduction by a pool of the hub; of integers, by a reduction of axes."""
 
     def read(
-        x: Any, *, window_dimensions: Any, window_strides: Any, padding: Any,
+        x: Any, *sizes: Any, window_dimensions: Any, window_strides: Any, padding: Any,
         base_dilation: Any, window_dilation: Any,
     ) -> Any:  # fmt: skip
         is_logical = x.dtype.kind == "bool"
@@ -72,6 +73,8 @@ def _reduce_windows(
         unit = identity(x.dtype.numpy)
         for axis, dilation in enumerate(base_dilation):
             x = interleave(x, axis, dilation - 1, unit)
+        if has_symbols(padding):
+            x, padding = pad_ends(x, unit, padding, sizes), [(0, 0)] * x.ndim
         windows = (window_dimensions, window_strides, padding, window_dilation)
         if x.dtype.kind not in ("int", "uint"):
             return _pool_floats(pool, x, windows)
@@ -146,7 +149,7 @@ def select_and_scatter_add(
     total = ops.scatter_elements(
         zeros, ops.reshape(indices, [-1]), values, axis=0, reduction="add"
     )
-    return layout.restore(ops.reshape(total, list(x.type.shape)))
+    return layout.restore(ops.reshape(total, shape_argument(x.shape)))
 
 
 def select_and_gather_add(
