@@ -92,10 +92,136 @@ WINDOWS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
+# -- products and convolutions ---------------------------------------------------------
+
+FEATURES = np.sin(np.arange(840, dtype="float32")).reshape(4, 6, 7, 5)
+KERNELS = np.cos(np.arange(648, dtype="float32")).reshape(12, 6, 3, 3)
+ROWS = np.sin(np.arange(12, dtype="float32")).reshape(3, 4)
+COLUMNS = np.arange(8, dtype="int32").reshape(4, 2)
+
+
+def of_convolution(groups, preferred=None):
+    def run(x, w):
+        return lax.conv_general_dilated(
+            x, w, (2, 1), ((1, 1), (0, 1)), feature_group_count=groups,
+            preferred_element_type=preferred and jnp.dtype(preferred),
+        )  # fmt: skip
+
+    return run
+
+
+def gradients_of_convolution(groups):
+    run = of_convolution(groups)
+    return jax.grad(lambda x, w: (run(x, w) ** 2).sum(), argnums=(0, 1))
+
+
+def with_groups_of_batch(layout, kernels):
+    def run(x, w):
+        order = ["NCHW".index(c) for c in layout]
+        places = ["OIHW".index(c) for c in kernels]
+        return lax.conv_general_dilated(
+            x.transpose(order), w.transpose(places), (1, 1), "SAME",
+            batch_group_count=2, dimension_numbers=(layout, kernels, layout),
+        )  # fmt: skip
+
+    return run
+
+
+def as_integers(x, dtype):
+    return (x * 1e9).astype("int64").astype(dtype)
+
+
+def of_product(preferred=None, left=None, right=None):
+    def run(a, b):
+        a, b = a.astype(left or a.dtype), b.astype(right or b.dtype)
+        numbers = ((1,), (0,)), ((), ())
+        return lax.dot_general(a, b, numbers, preferred_element_type=preferred)
+
+    return run
+
+
+PRODUCTS: dict[str, tuple[Any, ...]] = {
+    "gradients of a depthwise convolution": (
+        gradients_of_convolution(6), FEATURES, KERNELS[:6, :1]
+    ),
+    "gradients of a grouped convolution": (
+        gradients_of_convolution(2), FEATURES, KERNELS[:, :3]
+    ),
+    "a convolution of groups of a batch": (
+        with_groups_of_batch("NCHW", "OIHW"), FEATURES, KERNELS
+    ),
+    "groups of a batch, channels behind": (
+        with_groups_of_batch("NHWC", "HWIO"), FEATURES, KERNELS
+    ),
+    "a convolution in float32": (
+        of_convolution(6, "float32"), FEATURES.astype("float16"),
+        KERNELS[:6, :1].astype("float16"),
+    ),
+    "a convolution of int8 in int32": (
+        of_convolution(6, "int32"), as_integers(FEATURES, "int8"),
+        as_integers(KERNELS[:6, :1], "int8"),
+    ),
+    "a convolution of int8": (
+        of_convolution(2), as_integers(FEATURES, "int8"),
+        as_integers(KERNELS[:, :3], "int8"),
+    ),
+    "a convolution of int16": (
+        of_convolution(2), as_integers(FEATURES, "int16"),
+        as_integers(KERNELS[:, :3], "int16"),
+    ),
+    "a convolution of int32": (
+        of_convolution(2), as_integers(FEATURES, "int32"),
+        as_integers(KERNELS[:, :3], "int32"),
+    ),
+    "a convolution of uint32": (
+        of_convolution(2), as_integers(FEATURES, "uint32"),
+        as_integers(KERNELS[:, :3], "uint32"),
+    ),
+    "a product of float32 and int32": (of_product(), ROWS, COLUMNS),
+    "a product of bfloat16 and float32": (
+        of_product(None, "bfloat16", "float32"), ROWS, COLUMNS
+    ),
+    "a product of int8 in int32": (
+        of_product("int32", "int8", "int8"), ROWS * 99, COLUMNS * 9
+    ),
+    "a product of uint8 and int8": (
+        of_product("int32", "uint8", "int8"), ROWS**2 * 99, COLUMNS * -9
+    ),
+    "a product of conditions": (lambda a, b: (a > 0) @ (b > 6), ROWS, COLUMNS),
+    "products of conditions": (
+        lambda a: jnp.einsum("bij,bkj->bik", a > 0, a < 0.5), ROWS.reshape(2, 3, 2)
+    ),
+}  # fmt: skip
+
+
+# -- operands that are permuted or cast ------------------------------------------------
+
+ADAPTED: dict[str, tuple[Any, ...]] = {
+    "places of conditions": (
+        lambda x: (jnp.argmax(x > 0, 0), jnp.argmin(x > 0, 1), jnp.argmax(x > 2),
+                   jnp.select([x > 0, x < -0.5], [x, -x], 3.0)),
+        TABLE,
+    ),
+    "sorted conditions": (
+        lambda x: (jnp.sort(x > 0, 1), jnp.argsort(x > 0, 0),
+                   jnp.sort(x > 0, 0, descending=True)),
+        TABLE,
+    ),
+    "sorted complex numbers": (
+        lambda x: jnp.argsort(jnp.round(x * 2) + 1j * jnp.cos(x * 9), 0), TABLE
+    ),
+    "a permuted reshape": (lambda x: lax.reshape(x, (2, 15), (1, 0)), TABLE),
+}  # fmt: skip
+
+
 # -- comparisons with JAX --------------------------------------------------------------
 
-CASES = {**ELEMENTS, **WINDOWS}
-CASES_OF_ONNXRUNTIME = [*ELEMENTS, "windows of a table", "windows of uint8"]
+CASES = {**ELEMENTS, **WINDOWS, **PRODUCTS, **ADAPTED}
+CASES_OF_ONNXRUNTIME = [
+    *ELEMENTS, *ADAPTED, "windows of a table", "windows of uint8",
+    "gradients of a depthwise convolution", "a convolution of int8 in int32",
+    "a product of float32 and int32", "a product of conditions",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
