@@ -383,7 +383,11 @@ def _plain_ports(graph: Graph) -> tuple[list[Any], list[Any]]:
     inputs, results = {p.input for p in ports}, {p.result for p in ports}
     return (
         [port for port in graph.parameters if port.index not in inputs],
-        [value for i, value in enumerate(graph.results) if i not in results],
+        [
+            value
+            for i, value in enumerate(graph.results)
+            if i not in results and value is not None
+        ],
     )
 
 

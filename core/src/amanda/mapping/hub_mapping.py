@@ -84,6 +84,7 @@ class HubMapping(RuleMapping):
     pairs of real ones, also in inputs and results, as the report states. Without
     `variables`, these become inputs and results with the note `x-state`; in graphs
     that are read, such inputs and results become variables.
+    Without `empty_results`, results that have no value are dropped; a loss says so.
     `consumed_notes` are free notes of ops that the mapping reads, such as the values of
     variables: they are not reported as lost.
     """
@@ -101,6 +102,7 @@ class HubMapping(RuleMapping):
         layout: str | None = None,
         complex_types: bool = True,
         variables: bool = True,
+        empty_results: bool = True,
         consumed_notes: Sequence[str] = (),
     ) -> None:
         rules = partial(discover_rules, name, framework, hub, package)
@@ -112,6 +114,7 @@ class HubMapping(RuleMapping):
         self.layout = layout
         self.complex_types = complex_types
         self.variables = variables
+        self.empty_results = empty_results
         state_notes = () if variables else (STATE_NOTE, VALUE_NOTE)
         self.consumed_notes = (*consumed_notes, *state_notes)
         self._side = side
@@ -180,7 +183,7 @@ class HubMapping(RuleMapping):
         refused: set[str] = set()
         hub: Any = host_in_use().namespace(self.hub)
         while True:
-            lowered, changed = self._lower(graph, program, refused)
+            lowered, changed, losses = self._lower(graph, program, refused)
             done = convert(lowered)
             gaps = {gap.op for gap in done.report.gaps} - refused
             more = {type for type in gaps if type in hub and hub.is_composite(type)}
@@ -189,6 +192,7 @@ class HubMapping(RuleMapping):
             refused |= more
         trim(lowered, done.graph)
         done.report.changed_ports = changed
+        done.report.losses += losses
         if not self.variables:
             done.report.state_ports = state_ports(done.graph)
         finish = getattr(program.target, "finish", None)
@@ -198,9 +202,9 @@ class HubMapping(RuleMapping):
 
     def _lower(
         self, graph: Graph, program: RuleProgram, refused: Collection[str]
-    ) -> tuple[Graph, tuple[ChangedPort, ...]]:
-        """A typed copy in which composites that no rule supports are replaced, and the
-        inputs and results of other types in it."""
+    ) -> tuple[Graph, tuple[ChangedPort, ...], tuple[str, ...]]:
+        """A typed copy in which composites that no rule supports are replaced, the
+        inputs and results of other types in it, and what was lost."""
         hub: Any = host_in_use().namespace(self.hub)
 
         def supports(op: Op) -> bool:
@@ -217,6 +221,7 @@ class HubMapping(RuleMapping):
             )
 
         copy = graph.clone()
+        losses = () if self.empty_results else _drop_empty_results(copy)
         hub.infer(copy)
         if not self.variables:
             hub.explicit_state(copy)
@@ -232,7 +237,7 @@ class HubMapping(RuleMapping):
         )
         rest = {k: v for k, v in self.definitions.items() if k not in refused}
         lower(copy, supports, self.fallback_definitions, first=rest)
-        return copy, changed
+        return copy, changed, losses
 
     # -- programs --------------------------------------------------------------------
 
@@ -284,6 +289,15 @@ def _port_types(graph: Graph) -> list[tuple[str, int, str | None, Any]]:
         ("result", port.index, port.name, None if value is None else value.type)
         for port, value in results
     ]
+
+
+def _drop_empty_results(graph: Graph) -> tuple[str, ...]:
+    """Remove the results without a value; returns what to say about each."""
+    empty = [i for i, value in enumerate(graph.results) if value is None]
+    labels = [graph.outputs[i].name or str(i) for i in empty]
+    for i in reversed(empty):
+        graph.remove_result(i)
+    return tuple(f"the result {label}, which has no value" for label in labels)
 
 
 def _is_matched(program: RuleProgram, op: Op, part: Op | None = None) -> bool:

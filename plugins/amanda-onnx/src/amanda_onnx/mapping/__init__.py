@@ -29,5 +29,6 @@ MAPPING = HubMapping(
     layout="NC*",
     complex_types=False,
     variables=False,
+    empty_results=False,
 )
 """The entry `onnx-std` of `amanda.mappings`."""

@@ -27,6 +27,7 @@ MAPPING = HubMapping(
     side=tensorflow_side,
     package=__name__,
     definitions=DEFINITIONS,
+    empty_results=False,
     consumed_notes=STATE_NOTES,
 )
 """The entry `tensorflow-std` of `amanda.mappings`."""
