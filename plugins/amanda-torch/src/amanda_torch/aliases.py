@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from amanda.graph import Graph, Op, OutputPort
+from amanda.types import TensorType
 
 if TYPE_CHECKING:
     from amanda.dictionary import Dictionary, OpDef, Port
@@ -31,9 +32,12 @@ _DROPOUTS: Final = frozenset(
 _VIEWS: Final = frozenset(
     [f"aten.atleast_{rank}d.default" for rank in (1, 2, 3)]
     + ["aten.broadcast_tensors.default", "aten.meshgrid.default",
-       "aten.meshgrid.indexing"]
+       "aten.meshgrid.indexing", "aten.unsafe_chunk.default",
+       "aten.unsafe_split.Tensor", "aten.unsafe_split_with_sizes.default"]
 )  # fmt: skip
 """Ops that return views, which their schemas do not say."""
+_CASTS: Final = frozenset(["aten.type_as.default", "aten.conj_physical.default"])
+"""Ops that return their argument where they do not change it."""
 
 
 def written_inputs(op: Op, definition: OpDef | None) -> list[int]:
@@ -56,7 +60,21 @@ def returns_argument(op: Op) -> bool:
     in its schema."""
     if op.type in _DROPOUTS:
         return not op.attrs.get("train") or op.attrs.get("p") == 0
+    if op.type in _CASTS:
+        return _keeps_elements(op)
     return op.type in _VIEWS
+
+
+def _keeps_elements(op: Op) -> bool:
+    """Whether a cast or a conjugate has the elements of its argument."""
+    source = op.inputs[0]
+    types = [None if source is None else source.type, op.outputs[0].type]
+    known = [type.dtype for type in types if isinstance(type, TensorType)]
+    if len(known) != len(types):
+        return False
+    return known[0] == known[1] and (
+        op.type == "aten.type_as.default" or known[0].kind != "complex"
+    )
 
 
 def order_writes(graph: Graph, dictionary: Dictionary) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import amanda
+from amanda.errors import ConversionError
 
 torch = pytest.importorskip("torch", reason="makes the programs")
 
@@ -71,6 +72,62 @@ def test_a_change_of_shape_keeps_a_write_before_it(name):
         return HANDLES[name](x.clone().add_(1)) * 1
 
     graph = amanda.load(torch.export.export(Call(compute), (X,), strict=False))
+    [found] = amanda.run(graph, [X.numpy()], backend="numpy").values()
+    np.testing.assert_array_equal(found, compute(X).numpy())
+
+
+CUBE = torch.arange(24.0).reshape(2, 3, 4)
+VIEWS = {
+    "the real part of real numbers": lambda a: a.mT.real,
+    "the conjugate of real numbers": lambda a: torch.conj_physical(a.mT),
+    "a cast to the own type": lambda a: a.view(-1).type_as(a),
+    "a cast to another type": lambda a: a.type_as(a.long()),
+    "unsafe_chunk": lambda a: a.unsafe_chunk(2, 2)[1],
+    "unsafe_split": lambda a: a.unsafe_split(1)[1],
+    "unsafe_split_with_sizes": lambda a: a.unsafe_split_with_sizes([1, 3], -1)[1],
+    "hsplit": lambda a: a.hsplit(3)[1],
+    "hsplit of a vector": lambda a: a[0, 1].hsplit([1, 3])[1],
+    "vsplit": lambda a: a.vsplit(2)[1],
+    "dsplit": lambda a: a.dsplit([1, 3])[2],
+    "narrow from the end": lambda a: a.narrow(1, -2, 1),
+    "bits": lambda a: a.mT.view(torch.int32),
+    "matrix diagonals": lambda a: torch.linalg.diagonal(a, offset=1),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_and_its_base_are_written(name):
+    def write_view(x):
+        base = x.clone()
+        part = VIEWS[name](base)
+        part.add_(1)
+        return base * 1, part * 1
+
+    def write_base(x):
+        base = x.clone()
+        part = VIEWS[name](base)
+        base.add_(1)
+        return base * 1, part * 1
+
+    for compute in (write_view, write_base):
+        graph = amanda.load(torch.export.export(Call(compute), (CUBE,), strict=False))
+        found = amanda.run(graph, [CUBE.numpy()], backend="numpy").values()
+        for ours, theirs in zip(found, compute(CUBE), strict=True):
+            np.testing.assert_array_equal(ours, theirs.numpy(), strict=True)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of run_decompositions
+def test_an_unsupported_write_is_decomposed_as_the_error_says():
+    def compute(x):
+        base = x.clone()
+        base.expand(2, 2, 3)[0].add_(1)
+        return base * 1
+
+    program = torch.export.export(Call(compute), (X,), strict=False)
+    with pytest.raises(ConversionError, match="run_decompositions") as raised:
+        amanda.run(amanda.load(program), [X.numpy()], backend="numpy")
+    assert "a write into a view of this kind" in str(raised.value)
+    graph = amanda.load(program.run_decompositions())
     [found] = amanda.run(graph, [X.numpy()], backend="numpy").values()
     np.testing.assert_array_equal(found, compute(X).numpy())
 

@@ -195,6 +195,12 @@ def read_diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return ops.diagonal(ops.transpose(x, perm=(*rest, a, b)), offset=offset)
 
 
+def read_matrix_diagonal(
+    x: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1
+) -> Any:
+    return read_diagonal(x, offset, dim1, dim2)
+
+
 def read_diagonal_embedded(
     x: Any, offset: int = 0, dim1: int = -2, dim2: int = -1
 ) -> Any:
@@ -301,7 +307,7 @@ READ = torch_functions(
         "tril_indices": _triangle_indices(True),
         "triu_indices": _triangle_indices(False),
         "diagonal diagonal_copy": read_diagonal,
-        "linalg_diagonal": read_diagonal,
+        "linalg_diagonal": read_matrix_diagonal,
         "diag_embed": read_diagonal_embedded,
         "diag": read_diag,
         "diagflat": read_diagflat,

@@ -16,7 +16,8 @@ __all__ = ["apply_view", "is_view", "viewed_input", "write_view"]
 _SAME: Final = (
     "alias", "detach", "detach_", "lift_fresh", "to", "contiguous", "clone",
     "view_as_complex_", "resolve_conj", "resolve_neg", "type_as", "positive",
-    "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout",
+    "conj_physical", "dropout", "feature_dropout", "alpha_dropout",
+    "feature_alpha_dropout",
 )  # fmt: skip
 """Ops that return their argument, or something equal to it."""
 _RESHAPED: Final = (
@@ -54,7 +55,7 @@ def is_view(op: Op, source: OutputPort) -> bool:
     first, out = definition.inputs[0].alias, definition.outputs[0].alias
     if not first or not out or "!" in first:
         return False
-    if kind in ("to", "type_as"):
+    if kind == "to":
         same = _dtype(source) == _dtype(op.outputs[0])
         return same and not op.attrs.get("copy") and shares_memory(op, source)
     return kind not in _COPIES_IF_NEEDED or shares_memory(op, source)
@@ -122,6 +123,8 @@ def write_view(
         return value
     shown = op.outputs[index]
     is_whole = kind in _EXPANDED and _same_size(base, shown)
+    if op.type == "aten.view.dtype":
+        return _write_bits(graph, before, base, value)
     if kind in _RESHAPED or is_whole:
         with graph.before(before):
             return graph.add("aten.reshape_as.default", [value, base]).output
@@ -131,9 +134,20 @@ def write_view(
     if write is None:
         raise ConversionError(
             "a write into a view of this kind is not supported",
-            who=op.label, got=op.type, hint="call run_decompositions() before saving",
+            who=op.label, got=op.type,
+            hint="load what torch.export.export(...).run_decompositions() returns, "
+            "which has no writes",
         )  # fmt: skip
     return write(graph, before, op, index, base, value)
+
+
+def _write_bits(
+    graph: Graph, before: Op | None, base: OutputPort, value: OutputPort
+) -> OutputPort:
+    """A write into the bits of a tensor, seen as elements of another type."""
+    with graph.before(before):
+        attrs = {"dtype": _dtype(base)}
+        return graph.add("aten.view.dtype", [value], attrs).output
 
 
 def _same_size(a: OutputPort, b: OutputPort) -> bool:
@@ -161,6 +175,15 @@ def _by_scatter(type: str) -> _Write:
     return write
 
 
+def _write_matrix_diagonal(
+    graph: Graph, before: Op | None, op: Op, _index: int,
+    base: OutputPort, value: OutputPort,
+) -> OutputPort:  # fmt: skip
+    attrs = {"dim1": -2, "dim2": -1} | dict(op.attrs)
+    type = "aten.diagonal_scatter.default"
+    return _add(graph, before, op, type, [base, value], attrs=attrs)[0]
+
+
 def _write_permuted(
     graph: Graph, before: Op | None, op: Op, _index: int,
     _base: OutputPort, value: OutputPort,
@@ -185,12 +208,20 @@ def _write_part(
     base: OutputPort, value: OutputPort,
 ) -> OutputPort:  # fmt: skip
     """A write into one of the parts that a tensor is split into."""
-    dim = int(op.attrs.get("dim", 0))
+    dim = _split_axis(op)
     sizes = [_size(port, dim) for port in op.outputs[: index + 1]]
     start = sum(sizes[:index])
     attrs = {"dim": dim, "start": start, "end": start + sizes[index], "step": 1}
     with graph.before(before):
         return graph.add("aten.slice_scatter.default", [base, value], attrs).output
+
+
+def _split_axis(op: Op) -> int:
+    """The axis that an op splits; `hsplit` splits vectors along their only one."""
+    kind, part = base_name(op), op.outputs[0].type
+    if kind == "hsplit" and isinstance(part, TensorType):
+        return min(part.shape.rank, 2) - 1
+    return 2 if kind == "dsplit" else int(op.attrs.get("dim", 0))
 
 
 def _size(port: OutputPort, dim: int) -> int:
@@ -216,12 +247,15 @@ def _write_narrowed(
     graph: Graph, before: Op | None, op: Op, _index: int,
     base: OutputPort, value: OutputPort,
 ) -> OutputPort:  # fmt: skip
+    dim = op.attrs["dim"]
     start, length = op.attrs.get("start"), op.attrs.get("length")
+    if isinstance(start, int) and start < 0:
+        start += _size(base, dim)
     if not isinstance(start, int) or not isinstance(length, int):
         raise ConversionError(
             "a write into a part of unknown size", who=op.label, got=op.type
         )
-    attrs = {"dim": op.attrs["dim"], "start": start, "end": start + length, "step": 1}
+    attrs = {"dim": dim, "start": start, "end": start + length, "step": 1}
     with graph.before(before):
         return graph.add("aten.slice_scatter.default", [base, value], attrs).output
 
@@ -239,6 +273,9 @@ def _write_complex_part(is_real: bool) -> _Write:
         graph: Graph, before: Op | None, _op: Op, _index: int,
         base: OutputPort, value: OutputPort,
     ) -> OutputPort:  # fmt: skip
+        dtype = _dtype(base)
+        if dtype is not None and dtype.kind != "complex":
+            return value  # the real part of a real tensor is the tensor
         other = "aten.imag.default" if is_real else "aten.real.default"
         with graph.before(before):
             rest = graph.add(other, [base]).output
@@ -252,6 +289,7 @@ _WRITES: Final[Mapping[str, _Write]] = {
     "select": _by_scatter("aten.select_scatter.default"),
     "slice": _by_scatter("aten.slice_scatter.default"),
     "diagonal": _by_scatter("aten.diagonal_scatter.default"),
+    "linalg_diagonal": _write_matrix_diagonal,
     "as_strided": _by_scatter("aten.as_strided_scatter.default"),
     "permute": _write_permuted,
     "movedim": _write_moved,
@@ -260,6 +298,12 @@ _WRITES: Final[Mapping[str, _Write]] = {
     "split_with_sizes": _write_part,
     "chunk": _write_part,
     "tensor_split": _write_part,
+    "hsplit": _write_part,
+    "vsplit": _write_part,
+    "dsplit": _write_part,
+    "unsafe_split": _write_part,
+    "unsafe_split_with_sizes": _write_part,
+    "unsafe_chunk": _write_part,
     "unbind": _write_row,
     "narrow": _write_narrowed,
     "view_as_real": _write_pairs,
