@@ -21,6 +21,7 @@ from amanda.graph import (
     set_dims,
     snap,
 )
+from amanda.types import Sym
 
 
 def chain(n: int = 3) -> Graph:
@@ -398,3 +399,13 @@ def test_functions_are_read_where_dims_change_only() -> None:
     set_dims(graph, {"n": 3})
     assert read == ["body"]
     assert str(graph.functions["body"].parameters[0].type) == "float32[3]"
+
+
+def test_sizes_replace_dims_in_attributes() -> None:
+    n = Sym.named("n")
+    graph = Graph("amanda/acme/1")
+    x = graph.parameter("float32[n]", "x")
+    attrs = {"shape": [2, n * 2], "config": {"end": n, "step": (1,)}, "axis": 0}
+    op = graph.add("reshape", [x], attrs)
+    set_dims(graph, {"n": 3})
+    assert op.attrs == {"shape": [2, 6], "config": {"end": 3, "step": (1,)}, "axis": 0}

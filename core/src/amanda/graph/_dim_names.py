@@ -3,9 +3,10 @@ documentation, as in ONNX files."""
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import UsageError
 from amanda.types import Dim, Sym, TensorType, Type
@@ -53,7 +54,8 @@ def shares_dims(graph: Graph) -> bool:
 
 
 def set_dims(graph: Graph, sizes: Mapping[str, Dim | Sequence[Dim]]) -> None:
-    """Give symbolic dims of inputs a size, or another name, in all types of a graph.
+    """Give symbolic dims of inputs a size, or another name, in all types of a graph,
+    and in attributes of its ops.
 
     A dim is named by itself, or by an input and an axis; `sizes` of an input is its
     whole shape.
@@ -78,6 +80,9 @@ def set_dims(graph: Graph, sizes: Mapping[str, Dim | Sequence[Dim]]) -> None:
         for port in (*part.parameters, *ports):
             if port.type is not None:
                 port.type = _with_dims(port.type, values)
+        for op in part:
+            if op.has_attrs:
+                _set_attribute_dims(op.attrs, values)
 
 
 def sizes_by_symbol(graph: Graph, sizes: Mapping[str, int]) -> dict[Sym, int]:
@@ -100,6 +105,28 @@ def sizes_by_symbol(graph: Graph, sizes: Mapping[str, int]) -> dict[Sym, int]:
 
 def _with_dims(type: Type, values: Mapping[Sym, Dim]) -> Type:
     return type.map_dims(lambda dim: dim.substitute(values))
+
+
+def _set_attribute_dims(attrs: dict[str, Any], values: Mapping[Sym, Dim]) -> None:
+    for key, value in attrs.items():
+        made = _replace_dims(value, values)
+        if made is not value:
+            attrs[key] = made
+
+
+def _replace_dims(value: Any, values: Mapping[Sym, Dim]) -> Any:
+    """A value with dims replaced in it; the value itself if it has none of them."""
+    if isinstance(value, Sym):
+        return value.substitute(values)
+    if isinstance(value, list | tuple):
+        made: Any = [_replace_dims(item, values) for item in value]
+        is_same = all(map(operator.is_, made, value))
+        kind = tuple if isinstance(value, tuple) else list
+        return value if is_same else kind(made)
+    if isinstance(value, dict):
+        made = {key: _replace_dims(item, values) for key, item in value.items()}
+        return value if all(made[key] is value[key] for key in value) else made
+    return value
 
 
 def _set_shape(port: OutputPort, given: Sequence[Dim], values: dict[Sym, Dim]) -> None:
