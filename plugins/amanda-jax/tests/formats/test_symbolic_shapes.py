@@ -10,6 +10,8 @@ import pytest
 from jax import lax
 
 import amanda
+from amanda.errors import ConversionError, UsageError
+from amanda.graph import set_dims
 
 WEIGHT = np.sin(np.arange(32, dtype="float32")).reshape(4, 8)
 BACK = np.cos(np.arange(32, dtype="float32")).reshape(8, 4)
@@ -211,3 +213,110 @@ def test_any_size_gives_what_jax_does(name):
     hub = load_hub(function, types)
     for sizes in ({"b": 2, "t": 3}, {"b": 5, "t": 4}):
         expect_same(function, hub, list(feeds_of(types, sizes)), "numpy")
+
+
+@pytest.mark.parametrize("backend", ["jax", "onnxruntime"])
+@pytest.mark.parametrize("name", ["attention", "over time", "joined", "reduced"])
+def test_other_backends_take_any_size(name, backend):
+    if backend not in amanda.default_host().names("backends"):
+        pytest.skip(f"{backend} is not installed")
+    function, types = FUNCTIONS[name]
+    hub = load_hub(function, types)
+    for sizes in ({"b": 2, "t": 3}, {"b": 5, "t": 4}):
+        expect_same(function, hub, list(feeds_of(types, sizes)), backend)
+
+
+@pytest.mark.parametrize("name", ["indexed", "expressions", "over time"])
+def test_symbols_in_attributes_are_saved(name, tmp_path):
+    function, types = FUNCTIONS[name]
+    graph = amanda.load(function, "jax", args=tuple(types))
+    for file in (tmp_path / "graph.amanda", tmp_path / "graph.json"):
+        amanda.save(graph, file)
+        assert amanda.load(file).same_as(graph)
+    hub = amanda.convert(amanda.load(tmp_path / "graph.amanda"), "std")
+    feeds = list(feeds_of(types, {"b": 3, "t": 2}))
+    expect_same(function, hub, feeds, "numpy")
+
+
+def test_dims_of_jax_are_read():
+    b, t = jax.export.symbolic_shape("b, t")
+    dims = (
+        2 * b + 1,
+        b // 2,
+        b % 3,
+        jax.core.max_dim(b, 3),
+        jax.core.min_dim(b, t),
+        b * b * t,
+    )
+    forms = [jax.ShapeDtypeStruct((dim, b, t), "float32") for dim in dims]
+    graph = amanda.load(lambda *xs: xs, "jax", args=forms)
+    assert [str(port.type.shape.dims[0]) for port in graph.parameters] == [
+        "2*b+1", "b//2", "b-3*(b//3)", "max(3, b)", "min(b, t)", "b*b*t",
+    ]  # fmt: skip
+    back = [str(port.type) for port in graph.parameters]
+    again = amanda.load(lambda *xs: xs, "jax", args=back)
+    assert [str(port.type) for port in again.parameters] == back
+
+
+def test_the_body_of_a_loop_has_sizes_that_its_inputs_have_not():
+    def counted(x, y):
+        return lax.fori_loop(
+            0, 3, lambda i, c: c + jnp.ones(y.shape).sum() * i, x.sum()
+        )
+
+    types = ["float32[b]", "float32[t, b]"]
+    hub = load_hub(counted, types)
+    expect_same(counted, hub, list(feeds_of(types, {"b": 2, "t": 3})), "numpy")
+
+
+def test_a_size_is_given_later():
+    graph = amanda.load(reshaped, "jax", args=("float32[b, 4]",))
+    set_dims(graph, {"b": 3})
+    hub = amanda.convert(graph, "std")
+    assert all(port.type.shape.is_static for port in hub.results)
+    feeds = list(feeds_of(["float32[3, 4]"], {}))
+    expect_same(reshaped, hub, feeds, "numpy")
+
+
+def test_a_jaxpr_has_symbolic_sizes_too():
+    (b,) = jax.export.symbolic_shape("b")
+    closed = jax.make_jaxpr(mlp)(jax.ShapeDtypeStruct((b, 4), "float32"))
+    hub = amanda.convert(amanda.load(closed, "jax"), "std")
+    expect_same(mlp, hub, list(feeds_of(["float32[5, 4]"], {})), "numpy")
+
+
+def test_text_may_be_a_static_argument():
+    function = jax.jit(lambda mode, x: x * 2 if mode == "[a]" else x, static_argnums=0)
+    graph = amanda.load(function, "jax", args=("[a]", "float32[b]"))
+    assert [op.type for op in graph if op.type != "constant"] == ["mul"]
+
+
+@pytest.mark.parametrize(
+    "text", ["float32[?]", "float32[...]", "qint8[b]", "float32[mod]"]
+)
+def test_types_that_jax_cannot_trace_are_refused(text):
+    with pytest.raises(
+        UsageError, match=r"(?s)a function of JAX is traced.*args"
+    ) as caught:
+        amanda.load(jnp.sin, "jax", args=(amanda.parse_type(text),))
+    assert text in str(caught.value)
+
+
+def test_a_size_that_no_input_determines_is_refused():
+    graph = amanda.load(lambda x: x * x.shape[0], "jax", args=("float32[b*b]",))
+    with pytest.raises(ConversionError, match="needs the size b, which no input"):
+        amanda.convert(graph, "std")
+
+
+def test_a_symbol_where_a_number_is_required_is_refused():
+    graph = amanda.load(
+        lambda x: jnp.fft.fft(x, axis=0), "jax", args=("complex64[b, 4]",)
+    )
+    with pytest.raises(ConversionError, match=r"fft, .* has the size b, and must be a"):
+        amanda.convert(graph, "std")
+
+
+def test_going_back_to_jax_is_refused_for_symbolic_sizes():
+    hub = load_hub(mlp, ["float32[b, 4]"])
+    with pytest.raises(ConversionError, match="JAX primitives need static shapes"):
+        amanda.convert(hub, "jax")

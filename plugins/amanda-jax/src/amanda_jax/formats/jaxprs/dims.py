@@ -12,12 +12,13 @@ from typing import Any, Final
 import jax
 import jax.export
 
-from amanda.errors import AmandaError, FormatError, UsageError
+from amanda.errors import AmandaError, FormatError, Undecided, UsageError
 from amanda.types import Dim, Sym, TensorType, Type, maximum, minimum, parse_type
 
 __all__ = ["ArgumentForms", "dim_of", "is_symbolic"]
 
 _MAX_LENGTH: Final = 1 << 14
+_NUMBERS: Final = ("bool", "complex", "float", "int", "uint")
 _MAX_POWER: Final = 16
 
 
@@ -97,6 +98,12 @@ class ArgumentForms:
         type = _parse_argument(argument) if isinstance(argument, str) else argument
         if not isinstance(type, TensorType):
             return argument
+        if type.dtype.kind not in _NUMBERS:
+            raise UsageError(
+                "a function of JAX is traced for tensors of numbers",
+                who="args",
+                got=type,
+            )
         return jax.ShapeDtypeStruct(self._dims(type), type.dtype.numpy)
 
     def _dims(self, type: TensorType) -> Any:
@@ -104,7 +111,7 @@ class ArgumentForms:
         try:
             text = ", ".join(_format_dim(dim) for dim in shape)
             return jax.export.symbolic_shape(text, scope=self._scope) if text else ()
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, Undecided, ValueError) as error:
             raise UsageError(
                 "a function of JAX is traced for sizes that are known or have a name",
                 who="args",
