@@ -95,16 +95,21 @@ def reinterpreted(x):
     return ops.astype(ops.bitcast(signed, dtype="uint32"), dtype="float32")
 
 
+def multiplied(x):
+    return ops.cumulative_prod(x, 0, exclusive=True)
+
+
 MODELS = {
     "convolved": (convolved, X), "normed": (normed, ROWS), "attended": (attended, ROWS),
     "summed": (summed, ROWS), "picked": (picked, ROWS), "activated": (activated, ROWS),
     "padded": (padded, X), "resized": (resized, X), "chosen": (chosen, ROWS),
     "quantised": (quantised, ROWS), "repeated": (repeated, ROWS),
     "logic": (logic, ROWS), "reinterpreted": (reinterpreted, ROWS),
+    "multiplied": (multiplied, ROWS),
 }  # fmt: skip
 
 # What an opset cannot say at all, and the first that can.
-SINCE = {"padded": 10, "logic": 11}
+SINCE = {"padded": 10, "logic": 11, "multiplied": 9}
 
 RICHEST = {
     "normed": {"LayerNormalization": 17, "Gelu": 20, "RMSNormalization": 23},
@@ -112,6 +117,7 @@ RICHEST = {
     "activated": {"Mish": 18, "HardSwish": 14, "Celu": 12, "Swish": 24},
     "quantised": {"QuantizeLinear": 10, "DequantizeLinear": 10},
     "reinterpreted": {"BitCast": 26},
+    "multiplied": {"CumProd": 26},
 }
 
 

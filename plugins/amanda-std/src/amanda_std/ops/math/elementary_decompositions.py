@@ -21,6 +21,7 @@ from amanda_std.ops.math.cumulative import (
     cumulative_logsumexp,
     cumulative_max,
     cumulative_min,
+    cumulative_prod,
 )
 from amanda_std.ops.math.elementary import atan2, cbrt, exp2, log10
 from amanda_std.ops.math.reduction import extreme_identity
@@ -160,9 +161,23 @@ def cumulative_min_by_scan(x: Any, axis: Any, *, reverse: bool) -> Any:
 def cumulative_logsumexp_by_scan(
     x: Any, axis: Any, *, exclusive: bool, reverse: bool
 ) -> Any:
+    start = _start(x, axis, -_INF)
+    return _fold_by_scan(ops.logaddexp, start, x, axis, exclusive, reverse)
+
+
+@cumulative_prod.decomposition
+def cumulative_prod_by_scan(
+    x: Any, axis: Any, *, exclusive: bool, reverse: bool
+) -> Any:
+    start = _start(x, axis, 1)
+    return _fold_by_scan(ops.multiply, start, x, axis, exclusive, reverse)
+
+
+def _fold_by_scan(
+    step: Any, start: Any, x: Any, axis: Any, exclusive: bool, reverse: bool
+) -> Any:
     def body(now: Any, row: Any) -> Any:
-        following = ops.logaddexp(now, row)
+        following = step(now, row)
         return [following, ops.identity(now) if exclusive else following]
 
-    start = _start(x, axis, -_INF)
     return _scan(body, start, x, axis, reverse)
