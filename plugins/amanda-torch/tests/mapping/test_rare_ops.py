@@ -241,3 +241,20 @@ def test_numbers_times_a_factor(dtype):
 def test_negative_numbers(dtype):
     x = torch.tensor([0, 1, 7, 127]).to(dtype)
     check(lambda x: (-x, torch.negative(x), x.clone().neg_()), x)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4), (5, 2), (7, 3), (3, 3, 3)])
+@pytest.mark.parametrize("wrap", [False, True])
+def test_filled_diagonals(shape, wrap):
+    def fill(x):
+        base = x.clone() + 1
+        return base.fill_diagonal_(2.5, wrap=wrap) * 1, base * 1
+
+    def fill_view(x):
+        base = x.clone()
+        base[None].mT[0].fill_diagonal_(7, wrap=False)
+        return base * 1
+
+    check(fill, normal(*shape))
+    check(fill, normal(*shape).to(torch.int32))
+    check(fill_view, normal(*shape))

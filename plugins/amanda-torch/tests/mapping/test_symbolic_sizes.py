@@ -188,3 +188,22 @@ def test_images_resized_by_factors(mode, backend):
         lambda x: F.interpolate(x, scale_factor=1.5, mode="linear", align_corners=True),
         *((normal(1, 2, n),) for n in (5, 8)), backend=backend,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.unfold(1, 2, 1), lambda x: x.unfold(0, 3, 2),
+    lambda x: x.unfold(-1, 1, 3), lambda x: F.unfold(x[None, None], 2),
+    lambda x: F.unfold(x[None], (3, 2), padding=1),
+    lambda x: F.unfold(x[None, None], 2, dilation=2, stride=2),
+])  # fmt: skip
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+def test_windows(function, backend):
+    calls = ((normal(*size),) for size in ((4, 6), (5, 5), (7, 4)))
+    check(function, *calls, backend=backend)
+
+
+def test_filled_diagonals():
+    """PyTorch fixes the number of columns."""
+    calls = ((normal(rows, 6),) for rows in (4, 6, 9))
+    rows = {0: torch.export.Dim.AUTO}
+    check(lambda x: x.clone().fill_diagonal_(3), *calls, dynamic=[rows])

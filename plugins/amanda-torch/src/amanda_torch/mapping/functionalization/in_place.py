@@ -18,6 +18,7 @@ from amanda_torch.mapping.functionalization.custom_ops import (
     attach_custom_ops,
     is_custom,
 )
+from amanda_torch.mapping.functionalization.diagonals import fill_diagonal
 from amanda_torch.mapping.functionalization.effects import remove_unused, unwrap_effects
 from amanda_torch.mapping.functionalization.foreach import expand_foreach
 from amanda_torch.mapping.functionalization.memory import read_memory, sees_memory
@@ -202,6 +203,9 @@ class _Functionalization:
                 assert target is not None
                 self.storages.write(target, value, op)
             return
+        if base_name(op) == "fill_diagonal_":
+            self._replace_fill(op, targets[0])
+            return
         functional = self._functional_type(op)
         if functional is None:
             self._replace_out(op, written, targets)
@@ -217,6 +221,16 @@ class _Functionalization:
             now = results[i] if plain else targets[0]
             for user in port.users:
                 user.connect(now)
+        self.graph.remove(op)
+
+    def _replace_fill(self, op: Op, target: OutputPort | None) -> None:
+        """Replace an op that fills a diagonal."""
+        assert target is not None
+        new = fill_diagonal(self.graph, op, self.storages.current(target, op))
+        new.type = target.type
+        self.storages.write(target, new, op)
+        for user in op.output.users:
+            user.connect(target)
         self.graph.remove(op)
 
     def _replace_out(

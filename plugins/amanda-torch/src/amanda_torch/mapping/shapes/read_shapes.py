@@ -15,6 +15,8 @@ from amanda_torch.mapping.calls import torch_functions
 from amanda_torch.mapping.shape_arguments import (
     END,
     axis_of,
+    count_up,
+    dims_of,
     integer,
     scalar,
     shape_argument,
@@ -268,10 +270,9 @@ def read_unfold(x: Any, dimension: int, size: int, step: int) -> Any:
     axis = axis_of(dimension, x)
     last = rank_of(x) - 1
     y = read_movedim(x, axis, last)
-    whole = integer(x.type.shape.dims[axis], "the size of an unfolded axis")
-    count = (whole - size) // step + 1
-    at = np.arange(count)[:, None] * step + np.arange(size)[None, :]
-    y = ops.gather(y, at.astype("int64"), last)
+    count = (dims_of(x)[axis] - size) // step + 1
+    starts = ops.expand_dims(count_up(0, count) * np.int64(step), [1])
+    y = ops.gather(y, starts + np.arange(size, dtype="int64")[None, :], last)
     return read_movedim(y, last, axis)
 
 
