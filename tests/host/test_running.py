@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from copy import deepcopy
 from typing import ClassVar
 
 import pytest
@@ -570,3 +571,9 @@ def test_feeds_of_subclasses_are_plain_arrays(host: Host, graph: Graph) -> None:
         assert found.tolist() == ONE.tolist()
     hidden = np.ma.masked_array(ONE, mask=[[True, False]] * 3)
     assert "masked elements" in told(UsageError, lambda: run([hidden, ONE]))
+
+
+def test_what_is_compiled_is_not_copied(host: Host, graph: Graph) -> None:
+    compiled = amanda.compile(graph, "table", host=host)
+    for each in (compiled, amanda.Session(graph, "table", host=host)):
+        assert "cannot be pickled" in told(UsageError, lambda each=each: deepcopy(each))

@@ -371,6 +371,12 @@ class Compiled:
         with use_random_streams(self._before.copy()):
             return self._find(port, last)
 
+    def __reduce__(self) -> Any:
+        raise UsageError(
+            f"{self!r} cannot be pickled or copied",
+            hint="save the graph, and compile it where it runs",
+        )
+
     def __repr__(self) -> str:
         at = f" on {self.device}" if self.device else ""
         inputs, outputs = (", ".join(map(str, s)) for s in (self.inputs, self.outputs))

@@ -537,6 +537,12 @@ class Session:
         rows.append([op for op in ops if self._masks[op] & self._always])
         return [row for row in rows if row]
 
+    def __reduce__(self) -> Any:
+        raise UsageError(
+            "a session cannot be pickled or copied",
+            hint="save its graph, and begin a session where it runs",
+        )
+
     def first_not_finite(
         self,
         targets: Iterable[str | Op | OutputPort] | None = None,
