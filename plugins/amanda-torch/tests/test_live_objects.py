@@ -229,3 +229,32 @@ def test_executorch_is_refused() -> None:
         amanda.load(
             io.BytesIO(b"\x10\0\0\0ET12" + bytes(32)).getvalue(), format="torch"
         )
+
+
+class Transformed(torch.nn.Module):
+    """A transform of a function that has sums of cubes."""
+
+    def __init__(self, transform: Any) -> None:
+        super().__init__()
+        self.transform = transform
+
+    def forward(self, x: Any) -> Any:
+        return self.transform(lambda v: (v**3).sum())(x)
+
+
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.jacrev])
+def test_a_module_that_calls_transforms(transform: Any) -> None:
+    module = Transformed(transform)
+    with pytest.raises(FormatError, match="cannot export transforms") as raised:
+        amanda.load(module, args=[torch.ones(2)])
+    assert "amanda.grad" in str(raised.value)
+
+
+def test_the_function_of_a_transform_is_differentiated() -> None:
+    """As the message of a module that calls `torch.func.grad` says."""
+    x = torch.tensor([1.0, -2.0])
+    graph = amanda.load(Transformed(lambda function: function), args=[x])
+    graph = amanda.convert(graph, "std")
+    graph.result(amanda.grad(graph, of=graph.results[0], wrt=graph.parameters[0]))
+    found = list(amanda.run(graph, [x.numpy()], backend="numpy").values())
+    np.testing.assert_allclose(found[1], 3 * x.numpy() ** 2)

@@ -98,6 +98,7 @@ def _parts_of(torch: Any, program: Any) -> ProgramParts | bytes:
 
     program = _run_torch(expand_flex_attention, torch, program)
     tensors = [*program.state_dict.values(), *program.constants.values()]
+    _refuse_transforms(torch, tensors)
     if not all(_is_plain(torch, each) for each in tensors):
         out = io.BytesIO()
         _run_torch(torch.export.save, program, out)
@@ -114,6 +115,21 @@ def _parts_of(torch: Any, program: Any) -> ProgramParts | bytes:
     members = {MEMBERS.samples.format(DEFAULT_MODEL): content}
     fields = _run_torch(_program_fields, torch, program)
     return ProgramParts(fields, weights, constants, members)
+
+
+def _refuse_transforms(torch: Any, tensors: Sequence[Any]) -> None:
+    """Raise a FormatError if tensors are those that a transform was computing with.
+
+    PyTorch exports `torch.func.grad` and the like as a program with such constants,
+    which it can neither run nor save.
+    """
+    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    if any(isinstance(each, torch.Tensor) and is_wrapped(each) for each in tensors):
+        raise FormatError(
+            "PyTorch cannot export transforms of torch.func that a module calls",
+            expected="no grad, jacrev or hessian in forward",
+            hint="load the function that is differentiated, and use amanda.grad",
+        )  # fmt: skip
 
 
 def _is_plain(torch: Any, value: Any) -> bool:
