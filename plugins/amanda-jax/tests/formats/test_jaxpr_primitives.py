@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 import amanda
 
@@ -24,6 +25,18 @@ def divided(a, b):
     return (lax.div(a, b), lax.rem(a, b), *guarded, a // 3, a % 3)
 
 
+FORMATS = (8, 23), (11, 52), (5, 10), (8, 7), (4, 3), (5, 2), (8, 0), (3, 23)
+NUMBERS = np.float32([
+    np.inf, -np.inf, 0, -0.0, 65504, 65519, 65520, -7e4, 6.1e-5, 6.0e-5, 5.9e-8, 1e-40,
+    3.4e38, 1.00048828125, 1.0014, 248, 250, -0.0078125, 1.0625, 1.1875,
+])  # fmt: skip
+TWO = np.float32([1.5, -2]), np.float32([3, 0.5])
+
+
+def bits_of(x):
+    return lax.bitcast_convert_type(x, jnp.int32)
+
+
 ELEMENTS: dict[str, tuple[Any, ...]] = {
     "rounded away": (lambda x: (lax.round(x), lax.sign(lax.round(x))), TIES),
     "rounded away, float16": (lax.round, TIES[5:12].astype("float16")),
@@ -31,6 +44,37 @@ ELEMENTS: dict[str, tuple[Any, ...]] = {
     "divided, int8": (divided, DIVIDENDS.astype("int8"), DIVISORS.astype("int8")),
     "divided, uint8": (divided, DIVIDENDS.astype("uint8"), DIVISORS.astype("uint8")),
     "divided, uint32": (divided, DIVIDENDS.view("uint32"), DIVISORS.view("uint32")),
+    "integer exponents": (
+        lambda x, n: (lax.pow(x, n), lax.pow(x.astype("float16"), n)),
+        np.float32([-2.5, -0.5, -0.0, 0.0, 0.5, 1.5, 7.25]),
+        np.int32([2, -1, 3, 0, 1, -2, 5]),
+    ),
+    "unsigned integers": (
+        lambda n: (-n, lax.sign(n), lax.shift_right_arithmetic(n, n & 7)),
+        DIVIDENDS.view("uint32"),
+    ),
+    "shifted integers": (
+        lambda n: (
+            lax.shift_right_arithmetic(n, n & 7),
+            lax.shift_right_logical(n, n & 7),
+        ),
+        DIVIDENDS,
+    ),
+    "complex numbers": (
+        lambda z: (lax.rsqrt(z), lax.square(z), lax.logistic(z), lax.conj(z), -z),
+        np.complex64([1 + 2j, -0.5 + 0.25j, 3 - 1j]),
+    ),
+    "signs of complex numbers": (lax.sign, np.complex64([0, 3 - 4j, -2, 1j])),
+    "a conjugate of real numbers": (
+        lambda x: (lax.conj(x), lax.sign(lax.imag(lax.conj(x)))),
+        FLOATS,
+    ),
+    "names": (lambda x: checkpoint_name(jnp.sin(x), "sine") * 2, FLOATS),
+    "a composite": (lax.composite(lambda x, k: (x * k, x), name="my.scale"), *TWO),
+    "lower precision": (
+        lambda x: [bits_of(lax.reduce_precision(x, *format)) for format in FORMATS],
+        NUMBERS,
+    ),
 }
 
 
@@ -194,6 +238,81 @@ PRODUCTS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
+# -- matrices --------------------------------------------------------------------------
+
+SQUARES = np.sin(np.arange(96, dtype="float32") ** 1.3).reshape(2, 3, 4, 4) + np.eye(
+    4, dtype="float32"
+)
+
+
+def solved_with_conjugate(a):
+    z = a + 0.5j * a[::-1]
+    return lax.linalg.triangular_solve(
+        z, z, left_side=True, lower=True, transpose_a=True, conjugate_a=True
+    )
+
+
+MATRICES: dict[str, tuple[Any, ...]] = {
+    "factors of a batch": (
+        lambda a: (*lax.linalg.lu(a), *lax.linalg.lu(a[..., :2]),
+                   *lax.linalg.lu(a[0, :, :3])),
+        SQUARES,
+    ),
+    "solutions of a batch": (
+        lambda a: (jnp.linalg.solve(a, a[::-1]), jnp.linalg.inv(a), jnp.linalg.det(a),
+                   *jnp.linalg.slogdet(a)),
+        SQUARES,
+    ),
+    "exchanges of a batch": (
+        lambda pivots: lax.linalg.lu_pivots_to_permutation(pivots, 5),
+        np.int32([[2, 2, 3], [0, 4, 2]]),
+    ),
+    "a solution with the conjugate": (solved_with_conjugate, SQUARES),
+}  # fmt: skip
+
+
+# -- reductions, and branches ----------------------------------------------------------
+
+
+def place_of_largest(x):
+    """The largest element with its place, by a reduction of pairs."""
+
+    def larger(a, b):
+        is_first = a[0] > b[0]
+        return jnp.where(is_first, a[0], b[0]), jnp.where(is_first, a[1], b[1])
+
+    places = lax.iota(jnp.int32, x.size).reshape(x.shape)
+    start = np.float32(-9), np.int32(0)
+    return lax.reduce((x, places), start, larger, (0, 1))
+
+
+def branch(x):
+    cases = [
+        lambda x: (jnp.sin(x) * x).sum(),
+        lambda x: x[0, 0] * 2.0,
+        lambda x: (jnp.exp(x) * x).sum(),
+    ]
+    return lax.switch(jnp.int32(x[0, 1] > 0) + 1, cases, x)
+
+
+REDUCTIONS: dict[str, tuple[Any, ...]] = {
+    "bits": (
+        lambda n: (jnp.bitwise_or.reduce(n, axis=0), jnp.bitwise_and.reduce(n, axis=1),
+                   jnp.bitwise_xor.reduce(n, axis=None), lax.reduce_or(n, axes=()),
+                   lax.reduce_xor(n > 0, axes=(0,)), lax.reduce_and(n > 0, axes=(0,))),
+        EXTREMES,
+    ),
+    "by a function": (
+        lambda x: (lax.reduce(x, np.float32(2), lax.add, (0,)),
+                   lax.reduce(x, np.float32(2), lambda a, b: a + b + a * b, (1,)),
+                   *place_of_largest(x)),
+        TABLE,
+    ),
+    "gradients of branches": (jax.grad(branch), TABLE),
+    "an empty array": (lambda x: (lax.empty((5, 6), jnp.bfloat16) * 0 + 1) * x, TABLE),
+}  # fmt: skip
+
+
 # -- operands that are permuted or cast ------------------------------------------------
 
 ADAPTED: dict[str, tuple[Any, ...]] = {
@@ -216,9 +335,10 @@ ADAPTED: dict[str, tuple[Any, ...]] = {
 
 # -- comparisons with JAX --------------------------------------------------------------
 
-CASES = {**ELEMENTS, **WINDOWS, **PRODUCTS, **ADAPTED}
+CASES = {**ELEMENTS, **WINDOWS, **PRODUCTS, **MATRICES, **REDUCTIONS, **ADAPTED}
 CASES_OF_ONNXRUNTIME = [
-    *ELEMENTS, *ADAPTED, "windows of a table", "windows of uint8",
+    *ELEMENTS, *ADAPTED, *REDUCTIONS, "solutions of a batch", "windows of a table",
+    "windows of uint8", "products of conditions",
     "gradients of a depthwise convolution", "a convolution of int8 in int32",
     "a product of float32 and int32", "a product of conditions",
 ]  # fmt: skip
@@ -247,6 +367,23 @@ def test_a_constant_divisor_is_not_compared_with_zero():
     graph = amanda.load(lambda a: lax.div(a, jnp.int32(3)), "jax", args=(DIVIDENDS,))
     hub = amanda.convert(graph, "amanda/std/1")
     assert not {"where", "equal"} & {op.type for op in hub}
+
+
+def test_what_is_shown_while_it_runs_is_lost_and_reported(capsys):
+    def shown(x):
+        jax.debug.print("start")
+        jax.debug.print("x is {}, {y}", x, y=x.sum(), ordered=True)
+        jax.debug.callback(lambda x: None, x)
+        return lax.scan(lambda c, row: (c + row, jax.debug.print("{}", c)), x[0], x)[0]
+
+    graph = amanda.load(shown, "jax", args=(TABLE,))
+    reports: list[Any] = []
+    hub = amanda.convert(graph, "amanda/std/1", reports=reports)
+    losses = [loss.split(": ")[1] for report in reports for loss in report.losses]
+    assert sorted(set(losses)) == ["the calls of a function", "what it prints"]
+    [got] = amanda.run(hub, [TABLE], backend="numpy").values()
+    np.testing.assert_allclose(got, TABLE.sum(0) + TABLE[0], rtol=1e-5)
+    assert capsys.readouterr().out == ""
 
 
 def expect_results_of_jax(function, *inputs, backend):

@@ -21,6 +21,7 @@ _PLACES = "where arrays lie is for whoever runs it to choose"
 _FAST = "a hint: how fast, or how exact at least; not what"
 UNREAD = {
     "algorithm": _FAST,
+    "computation": "the function that the jaxpr of `reduce` was traced from",
     "context_mesh": _PLACES,
     "copy_semantics": _PLACES,
     "devices": _PLACES,
@@ -28,7 +29,10 @@ UNREAD = {
     "implementation": _FAST,
     "indices_are_sorted": _FAST,
     "is_stable": "sorts of the hub set always are",
+    "input_dtype": "of `conj`: the operand has it",
     "layout": _PLACES,
+    "memory_space": _PLACES,
+    "name": "for policies of what is recomputed, and for targets with such a composite",
     "out_sharding": _PLACES,
     "precision": _FAST,
     "sharding": _PLACES,

@@ -13,11 +13,11 @@ __all__ = ["READ"]
 
 
 def reshape_permuted(
-    x: Any, *, new_sizes: Any, dimensions: Any, sharding: Any = None
+    x: Any, *sizes: Any, new_sizes: Any, dimensions: Any, sharding: Any = None
 ) -> Any:
     expect(dimensions is not None, "axes stay in their order")
     permuted = ops.transpose(x, perm=tuple(dimensions))
-    return shapes.reshape(permuted, new_sizes=new_sizes, sharding=sharding)
+    return shapes.reshape(permuted, *sizes, new_sizes=new_sizes, sharding=sharding)
 
 
 def _find_place(name: str) -> Callable[..., Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import jax.numpy as jnp
 import numpy as np
 
 from amanda.mapping import Decline, constant_of
@@ -16,9 +17,9 @@ _SAME_NAME: Final = {
     name: name
     for name in (
         "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt",
-        "ceil", "complex", "conj", "cos", "cosh", "digamma", "erf", "erfc", "exp",
-        "exp2", "expm1", "floor", "imag", "lgamma", "log", "log1p", "nextafter", "pow",
-        "real", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh",
+        "ceil", "complex", "cos", "cosh", "digamma", "erf", "erfc", "exp",
+        "exp2", "expm1", "floor", "imag", "lgamma", "log", "log1p", "nextafter",
+        "real", "sin", "sinh", "sqrt", "tan", "tanh",
     )
 }  # fmt: skip
 _OTHER_NAME: Final = {
@@ -36,13 +37,11 @@ _OTHER_NAME: Final = {
     "igammac": "gammaincc",
     "is_finite": "isfinite",
     "le": "less_equal",
-    "logistic": "sigmoid",
     "lt": "less",
     "max": "maximum",
     "min": "minimum",
     "mul": "multiply",
     "ne": "not_equal",
-    "neg": "negative",
     "population_count": "popcount",
     "regularized_incomplete_beta": "betainc",
     "shift_left": "bitwise_left_shift",
@@ -50,6 +49,7 @@ _OTHER_NAME: Final = {
     "sub": "subtract",
     "zeta": "zeta",
 }
+_FINFO: Final[Any] = jnp.finfo  # it has no annotations
 _REDUNDANT: Final = ("input_dtype",)
 """Parameters that repeat what is known of the operand."""
 
@@ -160,18 +160,98 @@ def round_(x: Any, *, rounding_method: Any) -> Any:
 
 
 def shift_right_arithmetic(a: Any, b: Any) -> Any:
-    if a.dtype.kind != "int":
-        raise Decline("unsigned integers are shifted arithmetically")
-    return ops.bitwise_right_shift(a, b)
+    """Unsigned integers are shifted as the signed ones of the same bits."""
+    return _shift_right_as("int", a, b)
 
 
 def shift_right_logical(a: Any, b: Any) -> Any:
     """Signed integers are shifted as the unsigned ones of the same bits."""
-    if a.dtype.kind == "uint":
+    return _shift_right_as("uint", a, b)
+
+
+def _shift_right_as(kind: str, a: Any, b: Any) -> Any:
+    if a.dtype.kind == kind:
         return ops.bitwise_right_shift(a, b)
-    unsigned = f"uint{a.dtype.bits}"
-    bits, count = (ops.bitcast(v, dtype=unsigned) for v in (a, b))
+    bits, count = (ops.bitcast(v, dtype=f"{kind}{a.dtype.bits}") for v in (a, b))
     return ops.bitcast(ops.bitwise_right_shift(bits, count), dtype=a.dtype)
+
+
+def negative(x: Any) -> Any:
+    """Unsigned integers wrap."""
+    return np.zeros((), x.dtype.numpy) - x if x.dtype.kind == "uint" else -x
+
+
+def power(x: Any, y: Any) -> Any:
+    """The exponent of a float may be an integer."""
+    return ops.pow(x, y if y.dtype == x.dtype else ops.astype(y, dtype=x.dtype))
+
+
+def _by_type(name: str, of_complex: Callable[[Any], Any]) -> Callable[..., Any]:
+    """An op of the hub for real numbers only, and what it is of complex ones."""
+    of_real = _direct(name)
+
+    def read(x: Any, **parameters: Any) -> Any:
+        return of_complex(x) if x.dtype.kind == "complex" else of_real(x, **parameters)
+
+    read.__name__ = name
+    return read
+
+
+def _complex_rsqrt(x: Any) -> Any:
+    return ops.reciprocal(ops.sqrt(x))
+
+
+def _complex_sigmoid(x: Any) -> Any:
+    return ops.reciprocal(ops.exp(-x) + 1.0)
+
+
+def _complex_sign(x: Any) -> Any:
+    size = ops.modulus(x)
+    is_zero = ops.equal(size, np.zeros((), size.dtype.numpy))
+    length = ops.astype(ops.where(is_zero, ops.ones_like(size), size), dtype=x.dtype)
+    return ops.where(is_zero, ops.zeros_like(x), x / length)
+
+
+def conjugate(x: Any, *, input_dtype: Any) -> Any:
+    """A real number becomes a complex one."""
+    del input_dtype
+    if x.dtype.kind == "complex":
+        return ops.conj(x)
+    return ops.complex(x, ops.zeros_like(x))
+
+
+def reduce_precision(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Rounded to nearest, ties to even; too large is infinite, too small is zero."""
+    own = _FINFO(x.dtype.numpy)
+    if exponent_bits >= own.nexp and mantissa_bits >= own.nmant:
+        return x
+    integer = np.dtype(f"int{own.bits}")
+    bits = ops.bitcast(x, dtype=str(integer))
+    if mantissa_bits < own.nmant:
+        bits = _round_bits(bits, integer.type, own.nmant - mantissa_bits)
+    if exponent_bits < own.nexp:
+        bits = _limit_exponent(bits, integer.type, own, exponent_bits)
+    return ops.where(ops.isnan(x), x, ops.bitcast(bits, dtype=x.dtype))
+
+
+def _round_bits(bits: Any, integer: Any, dropped: int) -> Any:
+    """Bits of floats without the last ones of their mantissas, to nearest even."""
+    last = ops.bitwise_and(ops.bitwise_right_shift(bits, integer(dropped)), integer(1))
+    rounded = bits + (last + integer((1 << (dropped - 1)) - 1))
+    return ops.bitwise_and(rounded, integer(-1 << dropped))
+
+
+def _limit_exponent(bits: Any, integer: Any, own: Any, exponent_bits: int) -> Any:
+    """Bits of floats, of infinities and zeros where an exponent is out of range."""
+    sign_mask = np.iinfo(integer).min
+    exponent_mask = ((1 << own.nexp) - 1) << own.nmant
+    bias, reduced = ((1 << (count - 1)) - 1 for count in (own.nexp, exponent_bits))
+    sign = ops.bitwise_and(bits, integer(sign_mask))
+    exponent = ops.bitwise_and(bits, integer(exponent_mask))
+    is_large = ops.greater(exponent, integer((bias + reduced) << own.nmant))
+    is_small = ops.less_equal(exponent, integer((bias - reduced) << own.nmant))
+    infinity = ops.bitwise_or(sign, integer(exponent_mask))
+    return ops.where(is_small, sign, ops.where(is_large, infinity, bits))
 
 
 def _by_total_order(name: str) -> Callable[..., Any]:
@@ -229,6 +309,15 @@ READ: dict[str, Callable[..., Any]] = {
     "shift_right_arithmetic": shift_right_arithmetic,
     "shift_right_logical": shift_right_logical,
     "bitcast_convert_type": bitcast_convert_type,
+    "neg": negative,
+    "pow": power,
+    "rsqrt": _by_type("rsqrt", _complex_rsqrt),
+    "square": _by_type("square", lambda x: x * x),
+    "logistic": _by_type("sigmoid", _complex_sigmoid),
+    "sign": _by_type("sign", _complex_sign),
+    "conj": conjugate,
+    "reduce_precision": reduce_precision,
+    "name": pass_through,
     "device_put": pass_through,
     "optimization_barrier": pass_through,
     "sharding_constraint": pass_through,

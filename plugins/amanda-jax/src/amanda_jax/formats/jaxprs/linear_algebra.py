@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from amanda_jax.formats.jaxprs.shapes import expect
+from amanda_jax.formats.jaxprs.sizes import shape_argument
 from amanda_std import ops
 
 __all__ = ["READ"]
@@ -66,46 +67,51 @@ def eig(
 
 def lu(x: Any) -> Any:
     """The factors in one matrix, LAPACK's pivots, and the permutation of the rows."""
-    expect(x.ndim == 2, "a batch of matrices")
     factors, permutation = ops.lu(x)
-    rows, columns = (int(dim) for dim in x.type.shape)
-    return (
-        factors,
-        _pivots(permutation, min(rows, columns)),
-        ops.astype(permutation, dtype="int32"),
-    )
+    *batch, rows, columns = x.shape
+    count = min(int(rows), int(columns))
+    orders = ops.reshape(permutation, shape_argument([-1, rows]))
+    pivots = ops.reshape(_pivots(orders, count), shape_argument([*batch, count]))
+    return factors, pivots, ops.astype(permutation, dtype="int32")
 
 
-def _pivots(permutation: Any, count: int) -> Any:
-    """For each step, the row that it exchanges its own row with."""
-    rows = ops.arange(0, permutation.type.shape[0])
+def _pivots(orders: Any, count: int) -> Any:
+    """For each step and order of rows, the row that is exchanged with its own."""
+    rows = ops.arange(0, orders.shape[1])
 
-    def exchange(step: Any, order: Any, target: Any) -> Any:
-        """One exchange, after which the row `target` is at its place."""
-        other = ops.argmax(ops.astype(ops.equal(order, target), dtype="int32"), 0)
-        own = ops.gather(order, step, 0)
-        moved = ops.where(ops.equal(rows, other), own, order)
-        placed = ops.where(ops.equal(rows, step), target, moved)
-        return step + 1, placed, other
+    def exchange(step: Any, placed: Any, targets: Any) -> Any:
+        """An exchange in each order, after which the row of `targets` is in place."""
+        target = ops.expand_dims(targets, (1,))
+        is_target = ops.astype(ops.equal(placed, target), dtype="int32")
+        other = ops.argmax(is_target, 1)
+        own = ops.expand_dims(ops.gather(placed, step, 1), (1,))
+        moved = ops.where(ops.equal(rows, ops.expand_dims(other, (1,))), own, placed)
+        return step + 1, ops.where(ops.equal(rows, step), target, moved), other
 
-    targets = ops.slice(permutation, [0], [count], [0])
-    *_, pivots = ops.scan(exchange, None, np.int64(0), rows, targets, carried=2)
-    return ops.astype(pivots, dtype="int32")
+    targets = ops.transpose(ops.slice(orders, [0], [count], [1]), perm=(1, 0))
+    start = ops.zeros_like(orders) + rows
+    *_, pivots = ops.scan(exchange, None, np.int64(0), start, targets, carried=2)
+    return ops.astype(ops.transpose(pivots, perm=(1, 0)), dtype="int32")
 
 
 def lu_pivots_to_permutation(pivots: Any, *, permutation_size: int) -> Any:
     """The order of the rows after the exchanges."""
-    expect(pivots.ndim == 1, "pivots of a batch of matrices")
+    *batch, count = pivots.shape
     rows = ops.arange(0, permutation_size)
 
-    def exchange(step: Any, order: Any, pivot: Any) -> Any:
-        own, other = ops.gather(order, step, 0), ops.gather(order, pivot, 0)
+    def exchange(step: Any, order: Any, pivots: Any) -> Any:
+        pivot = ops.expand_dims(pivots, (1,))
+        own = ops.expand_dims(ops.gather(order, step, 1), (1,))
+        other = ops.gather_elements(order, pivot, axis=1)
         moved = ops.where(ops.equal(rows, pivot), own, order)
         return step + 1, ops.where(ops.equal(rows, step), other, moved)
 
-    wide = ops.astype(pivots, dtype="int64")
-    _, order = ops.scan(exchange, None, np.int64(0), rows, wide, carried=2)
-    return ops.astype(order, dtype="int32")
+    flat = ops.reshape(ops.astype(pivots, dtype="int64"), shape_argument([-1, count]))
+    start = ops.zeros_like(ops.slice(flat, [0], [1], [1])) + rows
+    steps = ops.transpose(flat, perm=(1, 0))
+    _, order = ops.scan(exchange, None, np.int64(0), start, steps, carried=2)
+    whole = ops.reshape(order, shape_argument([*batch, permutation_size]))
+    return ops.astype(whole, dtype="int32")
 
 
 def triangular_solve(
@@ -113,7 +119,8 @@ def triangular_solve(
     conjugate_a: bool, unit_diagonal: bool,
 ) -> Any:  # fmt: skip
     """A right side is the left side of the transposed equation."""
-    expect(not conjugate_a or a.dtype.kind != "complex", "complex conjugates")
+    if conjugate_a and a.dtype.kind == "complex":
+        a = ops.conj(a)
     if left_side:
         return ops.triangular_solve(
             a, b, lower=lower, transpose=transpose_a, unit=unit_diagonal

@@ -180,6 +180,22 @@ def cond(
     return ops.case(ops.maximum(index, 0), bodies, *xs)
 
 
+def composite(*xs: Any, jaxpr: Any, name: str, attributes: Any, version: int) -> Any:
+    """What its jaxpr computes; targets that have it under its name are not asked."""
+    del name, attributes, version
+    return tuple(inline_body(jaxpr, xs))
+
+
+def empty(
+    *, dtype: Any, context: Any, shape: Any = (), memory_space: Any = None,
+    out_sharding: Any = None,
+) -> Any:  # fmt: skip
+    """Zeros, for values that nothing reads, such as those of a branch not taken."""
+    del dtype, memory_space, out_sharding  # the type of the result is told
+    zero = np.zeros((), context.source.output.type.dtype.numpy)
+    return ops.broadcast_to(zero, list(shape))
+
+
 def platform_index(*, platforms: Any) -> Any:
     """The number of the branch that is for any platform."""
     expect(None in platforms, f"only for the platforms {platforms}")
@@ -249,6 +265,9 @@ READ: Final[dict[str, Callable[..., Any]]] = {
     "dot_general": dot_general,
     "conv_general_dilated": conv,
     "cond": cond,
+    "composite": composite,
+    "empty": empty,
+    "empty2": empty,
     "platform_index": platform_index,
     "scan": scan,
     "while": while_,
