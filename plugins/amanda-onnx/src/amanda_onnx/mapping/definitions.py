@@ -16,6 +16,7 @@ from amanda_std.mappings import (
     is_std,
     rank_of,
     scalar_like,
+    threefry_by_arithmetic,
 )
 
 __all__ = ["DEFINITIONS", "FALLBACK_DEFINITIONS"]
@@ -142,6 +143,7 @@ DEFINITIONS: Final[dict[str, Callable[..., Any]]] = {
     "random_integers": integers_by_uniform,
     "searchsorted": search_by_comparison,
     "stop_gradient": value_itself,
+    "threefry2x32": threefry_by_arithmetic,
 }
 """The definitions for ONNX, by op of the hub."""
 

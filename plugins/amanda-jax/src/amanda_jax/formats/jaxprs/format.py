@@ -17,6 +17,12 @@ from amanda.graph import Graph, OutputPort
 from amanda.tensors import Tensor
 from amanda.types import DType, TensorType
 from amanda_jax.formats.jaxprs.dims import ArgumentForms, dim_of, is_symbolic
+from amanda_jax.formats.jaxprs.random_keys import (
+    has_keys,
+    is_key,
+    type_of_data,
+    with_words,
+)
 
 __all__ = ["Format"]
 
@@ -36,7 +42,7 @@ class Format:
 
     `args` and `kwargs` are the arguments that the function is traced with: arrays,
     `jax.ShapeDtypeStruct`, or types such as `"float32[batch, 4]"`, in any pytree.
-    Arrays that the function closes over become weights."""
+    Arrays that the function closes over become weights. Random keys are their data."""
 
     def read(
         self,
@@ -212,7 +218,10 @@ def _add_op(
     graph: Graph, equation: Any, inputs: list[OutputPort]
 ) -> Sequence[OutputPort]:
     attrs, bodies = {}, {}
-    for key, param in equation.params.items():
+    params = equation.params
+    if has_keys(equation):
+        inputs, params = with_words(graph, equation, inputs)
+    for key, param in params.items():
         many = param if isinstance(param, list | tuple) else (param,)
         if any(isinstance(each, core.ClosedJaxpr) for each in many):
             for i, program in enumerate(many):
@@ -240,19 +249,20 @@ def _read_body(closed: Any) -> Graph:
 
 
 def _add_constant(graph: Graph, array: Any) -> OutputPort:
-    tensor = Tensor.of(np.asarray(array))
+    data = jax.random.key_data(array) if is_key(array) else array
+    tensor = Tensor.of(np.asarray(data))
     results = graph.constant(tensor).output
     results.type = tensor.type
     return results
 
 
 def _type_of(aval: Any) -> TensorType:
+    if is_key(aval):
+        return type_of_data(aval)
     dtype = getattr(aval, "dtype", None)
     if not isinstance(dtype, np.dtype):
         raise FormatError(
-            "a value of the function is not a tensor of numbers",
-            got=str(aval),
-            hint="for PRNG keys, use their data: jax.random.key_data",
+            "a value of the function is not a tensor of numbers", got=str(aval)
         )
     return TensorType(DType.of(dtype), [dim_of(dim) for dim in aval.shape])
 
@@ -269,6 +279,8 @@ def _attribute(primitive: str, key: str, value: Any) -> Any:
         return DType.of(value)
     if isinstance(value, np.generic):
         return value.item()
+    if key == "impl":  # of random keys, with functions
+        return value.name
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         rows = zip(value._fields, value, strict=True)
         return {name: _attribute(primitive, key, each) for name, each in rows}
