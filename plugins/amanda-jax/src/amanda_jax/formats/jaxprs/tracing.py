@@ -38,7 +38,7 @@ class TracingMapper:
                 "JAX primitives need static shapes",
                 got=", ".join(open_),
                 hint="set types with static shapes: graph.parameters[0].type = ..., or "
-                "on the command line --dim NAME=SIZE",
+                "`amanda convert --dim NAME=SIZE`",
             )
         ready = prepare_unoptimized(graph)
         function, weights, forms = traceable_function(ready, unoptimized_context())
