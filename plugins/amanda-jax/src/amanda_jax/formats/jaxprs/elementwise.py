@@ -8,8 +8,9 @@ from typing import Any, Final
 import jax.numpy as jnp
 import numpy as np
 
-from amanda.mapping import Decline, constant_of
+from amanda.mapping import Decline
 from amanda_std import ops
+from amanda_std.mappings import known_content
 
 __all__ = ["READ"]
 
@@ -106,8 +107,8 @@ def _integer_remainder(a: Any, b: Any) -> Any:
 
 def _where_nonzero(b: Any, compute: Callable[[Any], Any], otherwise: Any) -> Any:
     """What is computed with b where that is not 0; no backend gets a divisor of 0."""
-    constant = constant_of(b.port)
-    if constant is not None and constant.numpy().all():
+    known = known_content(b)
+    if known is not None and np.all(known):
         return compute(b)
     zero, one = (np.asarray(n, b.dtype.numpy) for n in (0, 1))
     is_zero = ops.equal(b, zero)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from amanda_jax.formats.jaxprs.shapes import expect, interleave, pad_ends
-from amanda_jax.formats.jaxprs.sizes import compute_dims, has_symbols
+from amanda_jax.formats.jaxprs.sizes import compute_dims, has_symbols, shape_argument
 from amanda_std import ops
 from amanda_std.backends import inverse_permutation
 from amanda_std.mappings import inline_body
@@ -130,10 +130,11 @@ def conv(
 
 def _batch_groups_as_channels(x: Any, groups: int) -> Any:
     """Groups of the batch side by side, as groups of the channels."""
-    batch, channels, *spatial = x.type.shape
-    split = ops.reshape(x, [groups, batch // groups, channels, *spatial])
+    batch, channels, *spatial = x.shape
+    size = batch // groups
+    split = ops.reshape(x, shape_argument([groups, size, channels, *spatial]))
     swapped = ops.transpose(split, perm=(1, 0, *range(2, x.ndim + 1)))
-    return ops.reshape(swapped, [batch // groups, groups * channels, *spatial])
+    return ops.reshape(swapped, shape_argument([size, channels * groups, *spatial]))
 
 
 def _convolve_integers(convolve: Callable[..., Any], x: Any, w: Any) -> Any:
