@@ -231,6 +231,10 @@ PRODUCTS: dict[str, tuple[Any, ...]] = {
     "a product of uint8 and int8": (
         of_product("int32", "uint8", "int8"), ROWS**2 * 99, COLUMNS * -9
     ),
+    "a product of float8": (
+        of_product("float32", "float8_e4m3fn", "float8_e5m2"), ROWS, COLUMNS
+    ),
+    "a product of int8 and uint8": (of_product(None, "int8", "uint8"), ROWS, COLUMNS),
     "a product of conditions": (lambda a, b: (a > 0) @ (b > 6), ROWS, COLUMNS),
     "products of conditions": (
         lambda a: jnp.einsum("bij,bkj->bik", a > 0, a < 0.5), ROWS.reshape(2, 3, 2)

@@ -35,6 +35,7 @@ UNREAD = {
     "name": "for policies of what is recomputed, and for targets with such a composite",
     "out_sharding": _PLACES,
     "precision": _FAST,
+    "preferred_element_type": "the type of the result is told",
     "sharding": _PLACES,
     "sort_eigenvalues": "those of the hub set always are",
     "srcs": _PLACES,

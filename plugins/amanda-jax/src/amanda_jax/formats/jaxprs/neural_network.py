@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from math import prod
 from string import ascii_lowercase
 from typing import Any, Final
@@ -11,11 +11,12 @@ from typing import Any, Final
 import jax.numpy as jnp
 import numpy as np
 
+from amanda.types import DType
 from amanda_jax.formats.jaxprs.shapes import expect, interleave, pad_ends
 from amanda_jax.formats.jaxprs.sizes import compute_dims, has_symbols, shape_argument
 from amanda_std import ops
 from amanda_std.backends import inverse_permutation
-from amanda_std.mappings import inline_body
+from amanda_std.mappings import cast_to, inline_body
 
 __all__ = ["READ", "permute"]
 
@@ -24,28 +25,34 @@ _EXACT_BITS: Final = 53
 
 
 def dot_general(
-    a: Any, b: Any, *, dimension_numbers: Any, precision: Any = None,
+    a: Any, b: Any, *, dimension_numbers: Any, context: Any, precision: Any = None,
     preferred_element_type: Any = None, out_sharding: Any = None,
 ) -> Any:  # fmt: skip
     """A product in a type that holds the operands and the result; of conditions,
     whether any two of them are both true."""
-    del precision, out_sharding
-    result, wide = _result_and_wide_type(a, b, preferred_element_type)
-    if result == "bool":
-        count = _product(_cast(a, "int32"), _cast(b, "int32"), dimension_numbers)
+    del precision, out_sharding, preferred_element_type
+    result = context.source.output.type.dtype
+    wide = _wide_type(a.dtype, b.dtype, result)
+    if result.kind == "bool":
+        count = _product(cast_to(a, "int32"), cast_to(b, "int32"), dimension_numbers)
         return ops.greater(count, np.int32(0))
-    return _cast(_product(_cast(a, wide), _cast(b, wide), dimension_numbers), result)
+    return cast_to(
+        _product(cast_to(a, wide), cast_to(b, wide), dimension_numbers), result
+    )
 
 
-def _result_and_wide_type(a: Any, b: Any, preferred: Any) -> tuple[str, str]:
-    """The element type of a product, and the one that it is computed in."""
-    operands = jnp.promote_types(a.dtype.numpy, b.dtype.numpy)
-    result = operands if preferred is None else preferred.numpy
-    return str(result), str(jnp.promote_types(operands, result))
+def _wide_type(*dtypes: DType) -> DType:
+    """The element type that a product of these types is computed in."""
+    if len(set(dtypes)) == 1:
+        return dtypes[0]
+    return DType.of(reduce(jnp.promote_types, map(_promotable, dtypes)))
 
 
-def _cast(x: Any, dtype: str) -> Any:
-    return x if x.dtype == dtype else ops.astype(x, dtype=dtype)
+def _promotable(dtype: DType) -> Any:
+    """A type that has a promotion in JAX, which the smallest have not."""
+    if dtype.kind == "float":
+        return dtype.numpy if dtype.bits > 8 else jnp.bfloat16
+    return dtype.numpy if dtype.bits >= 8 else np.dtype(f"{dtype.kind}8")
 
 
 def _product(a: Any, b: Any, dimension_numbers: Any) -> Any:
@@ -99,11 +106,12 @@ def _labels_in_order(names: dict[int, str]) -> list[str]:
 def conv(
     x: Any, w: Any, *sizes: Any, window_strides: Any, padding: Any, lhs_dilation: Any,
     rhs_dilation: Any, dimension_numbers: Any, feature_group_count: int,
-    batch_group_count: int, precision: Any = None, preferred_element_type: Any = None,
-    out_sharding: Any = None,
+    batch_group_count: int, context: Any, precision: Any = None,
+    preferred_element_type: Any = None, out_sharding: Any = None,
 ) -> Any:  # fmt: skip
-    del precision, out_sharding
-    result, wide = _result_and_wide_type(x, w, preferred_element_type)
+    del precision, out_sharding, preferred_element_type
+    result = context.source.output.type.dtype
+    wide = _wide_type(x.dtype, w.dtype, result)
     numbers = {key: tuple(order) for key, order in dimension_numbers.items()}
     x, w = permute(x, numbers["lhs_spec"]), permute(w, numbers["rhs_spec"])
     if batch_group_count > 1:
@@ -121,11 +129,11 @@ def conv(
         dilations=tuple(rhs_dilation),
         groups=max(feature_group_count, batch_group_count),
     )
-    if jnp.issubdtype(wide, jnp.integer):
+    if wide.kind in ("int", "uint"):
         y = _convolve_integers(convolve, x, w)
     else:
-        y = convolve(_cast(x, wide), _cast(w, wide))
-    return permute(_cast(y, result), inverse_permutation(numbers["out_spec"]))
+        y = convolve(cast_to(x, wide), cast_to(w, wide))
+    return permute(cast_to(y, result), inverse_permutation(numbers["out_spec"]))
 
 
 def _batch_groups_as_channels(x: Any, groups: int) -> Any:
@@ -146,7 +154,7 @@ def _convolve_integers(convolve: Callable[..., Any], x: Any, w: Any) -> Any:
     largest = terms << sum(bits)
     if largest <= 1 << _EXACT_BITS:
         dtype = "float32" if largest <= 1 << 24 else "float64"
-        y = convolve(_cast(x, dtype), _cast(w, dtype))
+        y = convolve(cast_to(x, dtype), cast_to(w, dtype))
         return ops.astype(y, dtype="int64")
     expect(max(bits) <= 32, "integers of 64 bits are convolved")
     expect(terms << 32 <= 1 << _EXACT_BITS, "too many integers are convolved")
@@ -161,7 +169,7 @@ def _halves(x: Any) -> tuple[Any, Any]:
     wide = ops.astype(x, dtype="int64")
     low = ops.bitwise_and(wide, np.int64(0xFFFF))
     high = ops.bitwise_right_shift(wide, np.int64(16))
-    return _cast(high, "float64"), _cast(low, "float64")
+    return cast_to(high, "float64"), cast_to(low, "float64")
 
 
 def permute(x: Any, order: Sequence[int]) -> Any:
