@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 import amanda
-from amanda.errors import ConversionError, UsageError
+from amanda.errors import ConversionError, FormatError, UsageError
 from amanda.graph import set_dims
 
 WEIGHT = np.sin(np.arange(32, dtype="float32")).reshape(4, 8)
@@ -300,6 +300,14 @@ def test_types_that_jax_cannot_trace_are_refused(text):
     ) as caught:
         amanda.load(jnp.sin, "jax", args=(amanda.parse_type(text),))
     assert text in str(caught.value)
+
+
+def test_what_jax_cannot_trace_for_all_sizes_is_told():
+    def spaced(x):
+        return x + jnp.linspace(0.0, 1.0, x.shape[0])
+
+    with pytest.raises(FormatError, match=r"(?s)spaced cannot be traced.*of one size"):
+        amanda.load(spaced, "jax", args=("float32[b]",))
 
 
 def test_a_size_that_no_input_determines_is_refused():

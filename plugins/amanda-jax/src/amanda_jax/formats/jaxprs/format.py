@@ -35,6 +35,11 @@ _CALLS: Final = {
     "remat2": "jaxpr",
 }
 """Primitives that call a jaxpr once, with the parameter that holds it."""
+_AS_JIT: Final = "jax.jit(function)(...) has to run with the same arguments"
+_ALL_SIZES: Final = (
+    "JAX traces it for all sizes at once; where that is not possible, pass arguments "
+    "of one size"
+)
 
 
 class Format:
@@ -110,8 +115,13 @@ def _trace(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         raise FormatError(
             f"{getattr(function, '__name__', 'the function')} cannot be traced",
             got=f"{type(cause).__name__}: {cause}",
-            hint="jax.jit(function)(...) has to run with the same arguments",
+            hint=_ALL_SIZES if _has_symbolic_dims((args, kwargs)) else _AS_JIT,
         ) from cause
+
+
+def _has_symbolic_dims(arguments: Any) -> bool:
+    shapes = (getattr(leaf, "shape", ()) for leaf in jax.tree.leaves(arguments))
+    return any(is_symbolic(dim) for shape in shapes for dim in shape)
 
 
 def _as_new_function(function: Callable[..., Any]) -> Callable[..., Any]:
