@@ -90,6 +90,8 @@ VIEWS = {
     "vsplit": lambda a: a.vsplit(2)[1],
     "dsplit": lambda a: a.dsplit([1, 3])[2],
     "narrow from the end": lambda a: a.narrow(1, -2, 1),
+    "a row of elements that are apart": lambda a: a[0].diagonal().ravel(),
+    "a row of neighbours": lambda a: a[0].ravel(),
     "bits": lambda a: a.mT.view(torch.int32),
     "matrix diagonals": lambda a: torch.linalg.diagonal(a, offset=1),
 }

@@ -78,7 +78,7 @@ def shares_memory(op: Op, source: OutputPort) -> bool:
     strides = _numbers(recorded.get("strides"))
     if sizes is None or strides is None:
         return True
-    if (op.type or "").startswith("aten.contiguous"):
+    if op.type in ("aten.contiguous.default", "aten.ravel.default"):
         return _is_contiguous(sizes, strides)
     new = _sizes_of(op.outputs[0])
     return new is None or viewable(sizes, strides, new)
