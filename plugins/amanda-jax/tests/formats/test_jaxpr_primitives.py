@@ -360,13 +360,6 @@ def test_a_primitive_computes_it_in_onnxruntime(case):
     expect_results_of_jax(*CASES[case], backend="onnxruntime")
 
 
-def test_no_backend_divides_by_zero():
-    graph = amanda.load(divided, "jax", args=(DIVIDENDS, DIVISORS))
-    hub = amanda.convert(graph, "amanda/std/1")
-    with np.errstate(divide="raise"):
-        amanda.run(hub, [DIVIDENDS, DIVISORS], backend="numpy")
-
-
 def test_a_constant_divisor_is_not_compared_with_zero():
     graph = amanda.load(lambda a: (a // 3, lax.rem(a, 5)), "jax", args=(DIVIDENDS,))
     hub = amanda.convert(graph, "amanda/std/1")
