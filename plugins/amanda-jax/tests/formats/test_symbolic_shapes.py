@@ -12,6 +12,7 @@ from jax import lax
 import amanda
 from amanda.errors import ConversionError, FormatError, UsageError
 from amanda.graph import set_dims
+from amanda.types import Sym
 
 WEIGHT = np.sin(np.arange(32, dtype="float32")).reshape(4, 8)
 BACK = np.cos(np.arange(32, dtype="float32")).reshape(8, 4)
@@ -187,7 +188,9 @@ def feeds_of(types, sizes):
         type = amanda.parse_type(text)
         shape = [amanda.types.evaluate(dim, sizes) for dim in type.shape]
         if type.dtype.kind == "int":
-            yield random.integers(0, min(sizes.values()), shape).astype("int32")
+            yield random.integers(0, min(sizes.values(), default=2), shape).astype(
+                "int32"
+            )
         else:
             yield random.normal(size=shape).astype("float32")
 
@@ -276,6 +279,17 @@ def test_a_size_is_given_later():
     assert all(port.type.shape.is_static for port in hub.results)
     feeds = list(feeds_of(["float32[3, 4]"], {}))
     expect_same(reshaped, hub, feeds, "numpy")
+
+
+@pytest.mark.parametrize("name", ["lambda", "my-size", "s0", "min", None])
+def test_a_size_has_any_name(name):
+    def function(x, y):
+        return jnp.arange(x.shape[0] * y.shape[0] // 2 + x.shape[0])
+
+    graph = amanda.load(function, "jax", args=("int32[b]", "int32[s1]"))
+    set_dims(graph, {"b": Sym.named(name) if name else Sym.unknown()})
+    hub = amanda.convert(graph, "std")
+    expect_same(function, hub, list(feeds_of(["int32[3]", "int32[5]"], {})), "numpy")
 
 
 def test_a_jaxpr_has_symbolic_sizes_too():

@@ -137,20 +137,26 @@ def _solve(dim: Sym, symbol: Sym) -> tuple[int, int] | None:
 
 def compute_dims(dims: Iterable[Dim], sizes: Sequence[Any]) -> list[Any]:
     """Dims as numbers, and as values where they have symbols of these sizes."""
-    known: dict[str, Any] = {}
+    known: dict[Sym, Any] = {}
     for size in sizes:
         dim = size.type.value
         for symbol in dim.free if isinstance(dim, Sym) else ():
             factor, offset = _solve(dim, symbol) or (1, 0)
             value = size - offset if offset else size
-            known[symbol.name or ""] = value if factor == 1 else value // factor
+            known[symbol] = value if factor == 1 else value // factor
     return [_compute(dim, known) for dim in dims]
 
 
-def _compute(dim: Dim, known: Mapping[str, Any]) -> Any:
+def _compute(dim: Dim, known: Mapping[Sym, Any]) -> Any:
+    """The value of a dim, by its text with names that Python parses."""
     if not isinstance(dim, Sym):
         return dim
-    return _evaluate(ast.parse(str(dim), mode="eval").body, known)
+    if not dim.free <= known.keys():
+        raise Decline(f"the size {dim} is not known")
+    names = {symbol: f"s{i}" for i, symbol in enumerate(dim.free)}
+    renamed = dim.substitute({symbol: Sym.named(names[symbol]) for symbol in names})
+    values = {name: known[symbol] for symbol, name in names.items()}
+    return _evaluate(ast.parse(str(renamed), mode="eval").body, values)
 
 
 def _smallest(*sizes: Any) -> Any:
@@ -181,7 +187,7 @@ def _evaluate(node: ast.expr, known: Mapping[str, Any]) -> Any:
     match node:
         case ast.Constant(value=int(number)):
             return number
-        case ast.Name(id=name) | ast.Constant(value=str(name)) if name in known:
+        case ast.Name(id=name):
             return known[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_evaluate(operand, known)
@@ -189,7 +195,7 @@ def _evaluate(node: ast.expr, known: Mapping[str, Any]) -> Any:
             return _OPERATORS[type(op)](_evaluate(left, known), _evaluate(right, known))
         case ast.Call(func=ast.Name(id=name), args=args):
             return _FUNCTIONS[name](*(_evaluate(arg, known) for arg in args))
-    raise Decline(f"the size {ast.unparse(node)} is not known")
+    raise Decline(f"the size {ast.unparse(node)} cannot be computed")
 
 
 def _scalar(size: Any) -> Any:
