@@ -350,3 +350,40 @@ def test_ops_that_replace_others_keep_their_notes() -> None:
     new = graph.add("relu", [x]).output
     graph.replace(old, [new])
     assert (new.op.attrs, new.attrs) == ({"x-op": 7}, {"value": 8})
+
+
+# -- results without a value -----------------------------------------------------------
+
+
+def graph_with_empty_results() -> Graph:
+    graph = Graph("amanda/std/1")
+    x = graph.parameter(F, "x")
+    graph.result(None, "missing")
+    graph.result(graph.add("negative", [x]).output, "y")
+    graph.result(None)
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("plugin", "target"),
+    [("amanda_onnx", "amanda/onnx/22"), ("amanda_tf", "amanda/tensorflow/2.21.0")],
+)
+def test_empty_results_are_dropped_and_named(plugin: str, target: str) -> None:
+    pytest.importorskip(plugin)
+    reports: list[Report] = []
+    found = amanda.convert(graph_with_empty_results(), target, reports=reports)
+    assert [port.name for port in found.outputs] == ["y"]
+    assert [loss for report in reports for loss in report.losses] == [
+        "the result missing, which has no value",
+        "the result 2, which has no value",
+    ]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
+def test_backends_compute_the_other_results(backend: str) -> None:
+    pytest.importorskip(backend)
+    graph = graph_with_empty_results()
+    found = amanda.run(graph, {"x": X}, backend=backend)
+    np.testing.assert_array_equal(found["y"], -X)
+    again = amanda.Session(graph, backend).run(["y"], {"x": X})
+    np.testing.assert_array_equal(again["y"], -X)

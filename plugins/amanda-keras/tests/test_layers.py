@@ -51,34 +51,12 @@ for _config in (
     layer((3,), L.Dense, **_config)
     layer((None, 3), L.Dense, **_config)
 for _name in [
-    "relu",
-    "relu6",
-    "leaky_relu",
-    "elu",
-    "selu",
-    "celu",
-    "gelu",
-    "silu",
-    "mish",
-    "softplus",
-    "softsign",
-    "tanh",
-    "sigmoid",
-    "log_sigmoid",
-    "exponential",
-    "hard_sigmoid",
-    "hard_silu",
-    "hard_tanh",
-    "hard_shrink",
-    "soft_shrink",
-    "tanh_shrink",
-    "squareplus",
-    "sparse_plus",
-    "sparse_sigmoid",
-    "softmax",
-    "log_softmax",
-    "linear",
-]:
+    "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish",
+    "softplus", "softsign", "tanh", "sigmoid", "log_sigmoid", "exponential",
+    "hard_sigmoid", "hard_silu", "hard_tanh", "hard_shrink", "soft_shrink",
+    "tanh_shrink", "squareplus", "sparse_plus", "sparse_sigmoid", "softmax",
+    "log_softmax", "linear",
+]:  # fmt: skip
     layer((6,), L.Activation, activation=_name)
 layer((4,), L.Dense, units=6, activation=L.LeakyReLU(negative_slope=0.4))
 layer((4,), L.ReLU, max_value=1.0, negative_slope=0.1, threshold=0.2)
@@ -447,30 +425,17 @@ def _(x: Any, m: Any) -> Any:
 
 layer((4, "int32"), L.Rescaling, scale=0.5, offset=1.0)
 for _layer, _config in {
-    "AugMix": {},
-    "CutMix": {},
-    "MixUp": {},
-    "RandAugment": {},
-    "RandomErasing": {},
-    "RandomBrightness": {"factor": 0.5},
-    "RandomColorDegeneration": {"factor": 0.5},
-    "RandomColorJitter": {},
-    "RandomContrast": {"factor": 0.5},
-    "RandomGrayscale": {},
-    "RandomElasticTransform": {},
-    "RandomFlip": {"mode": "horizontal"},
-    "RandomGaussianBlur": {},
-    "RandomHue": {"factor": 0.5},
-    "RandomInvert": {},
-    "RandomPerspective": {},
-    "RandomPosterization": {"factor": 3},
-    "RandomRotation": {"factor": 0.5},
-    "RandomSaturation": {"factor": 0.5},
-    "RandomSharpness": {"factor": 0.5},
-    "RandomShear": {"x_factor": 0.2},
+    "AugMix": {}, "CutMix": {}, "MixUp": {}, "RandAugment": {}, "RandomErasing": {},
+    "RandomBrightness": {"factor": 0.5}, "RandomColorDegeneration": {"factor": 0.5},
+    "RandomColorJitter": {}, "RandomContrast": {"factor": 0.5}, "RandomGrayscale": {},
+    "RandomElasticTransform": {}, "RandomFlip": {"mode": "horizontal"},
+    "RandomGaussianBlur": {}, "RandomHue": {"factor": 0.5}, "RandomInvert": {},
+    "RandomPerspective": {}, "RandomPosterization": {"factor": 3},
+    "RandomRotation": {"factor": 0.5}, "RandomSaturation": {"factor": 0.5},
+    "RandomSharpness": {"factor": 0.5}, "RandomShear": {"x_factor": 0.2},
     "RandomTranslation": {"height_factor": 0.2, "width_factor": 0.1},
     "RandomZoom": {"height_factor": 0.2},
-}.items():
+}.items():  # fmt: skip
     layer((6, 5, 3), getattr(L, _layer), **_config)
 layer((6, 5, 3, "int32"), L.RandomFlip)
 layer((4, 3), L.Rescaling, scale=[0.5, 2.0, 1.0], offset=[1.0, 0.0, 2.0])

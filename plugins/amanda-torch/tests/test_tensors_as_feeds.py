@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import amanda
-from amanda.backend import array_from_dlpack
 from amanda.errors import UsageError
+from amanda.tensors import array_from_dlpack
 from amanda_std import ops, trace
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -33,7 +33,6 @@ from amanda.backend._feeds import (
     feed_faults,
     feeds_by_key,
 )
-from amanda.backend._foreign_arrays import array_from_dlpack
 from amanda.backend._guarded import GuardedBackend
 from amanda.backend._implementations import (
     Implementation,
@@ -97,7 +96,6 @@ __all__ = [
     "State",
     "consumes",
     "extract_graph",
-    "array_from_dlpack",
     "cache_key",
     "lower_for_backend",
     "stable_form",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amanda.backend._foreign_arrays import array_from_dlpack
-from amanda.tensors import Tensor
+from amanda.tensors import Tensor, array_from_dlpack
 
 if TYPE_CHECKING:
     from amanda.backend._protocols import Executable, FeedSlot, Key

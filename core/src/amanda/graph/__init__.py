@@ -20,6 +20,7 @@ from amanda.graph._attributes import (
     is_record,
 )
 from amanda.graph._bulk import bulk, snap
+from amanda.graph._change import unused_name
 from amanda.graph._check import constant_fault, content_faults, is_version
 from amanda.graph._clone import copy_ops
 from amanda.graph._contents import KEEP, Entry
@@ -31,7 +32,6 @@ from amanda.graph._dim_names import (
     sizes_by_symbol,
 )
 from amanda.graph._graph import Graph
-from amanda.graph._names import unused_name
 from amanda.graph._op import CONSTANT, CORE, Change, Op, Provenance
 from amanda.graph._port import (
     CONTROL,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -440,6 +440,16 @@ def fresh_name(graph: Graph, stem: str) -> str:
             graph._fresh[stem] = i + 1
             return name
     raise AssertionError
+
+
+def unused_name(stem: str, is_taken: Callable[[str], bool]) -> str:
+    """`stem`, or the first of `stem_1`, `stem_2` ... that is not taken.
+
+    >>> unused_name("y", {"y", "y_1"}.__contains__)
+    'y_2'
+    """
+    names = chain([stem], (f"{stem}_{i}" for i in count(1)))
+    return next(name for name in names if not is_taken(name))
 
 
 # -- wiring and recording ----------------------------------------------------------

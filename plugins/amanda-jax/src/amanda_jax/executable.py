@@ -16,7 +16,6 @@ import numpy as np
 from amanda.backend import (
     Implementation,
     Profile,
-    array_from_dlpack,
     implementation_lines,
     typical_run,
 )
@@ -24,6 +23,7 @@ from amanda.errors import AmandaError, UsageError
 from amanda.files import MappedFile
 from amanda.graph import Graph, OutputPort
 from amanda.host import host_in_use
+from amanda.tensors import array_from_dlpack
 from amanda.types import OptionalType, SequenceType, TensorType, TupleType
 from amanda_jax.compile.code import BuildContext, CompiledCode
 from amanda_jax.compile.compilation_counter import CompilationCounter

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from amanda.backend import array_from_dlpack
 from amanda.errors import AmandaError
+from amanda.tensors import array_from_dlpack
 from amanda.types import TensorType
 from amanda_native import c_interface as c
 from amanda_native.call_frame import CallFrame, InvalidResult, new_array

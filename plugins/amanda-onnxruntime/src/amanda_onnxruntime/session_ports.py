@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from amanda.backend import array_from_dlpack
 from amanda.errors import BackendError
+from amanda.tensors import array_from_dlpack
 from amanda.types import DType
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from amanda.backend import (
     DynamicSize,
     Implementation,
     PrecisionChange,
-    array_from_dlpack,
     implementation_lines,
 )
 from amanda.dictionary import location_of
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op
+from amanda.tensors import array_from_dlpack
 from amanda.types import TensorType
 from amanda_std.engine.links import NAMESPACE
 
