@@ -118,6 +118,18 @@ def test_a_view_and_its_base_are_written(name):
             np.testing.assert_array_equal(ours, theirs.numpy(), strict=True)
 
 
+def test_a_tensor_written_through_its_transpose_is_written_as_a_whole():
+    def compute(x):
+        base = x.clone()
+        base.t().mul_(2)
+        torch.broadcast_tensors(base, base)[0].add_(1)
+        return base * 1
+
+    graph = amanda.load(torch.export.export(Call(compute), (X,), strict=False))
+    [found] = amanda.run(graph, [X.numpy()], backend="numpy").values()
+    np.testing.assert_array_equal(found, compute(X).numpy())
+
+
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of run_decompositions
 def test_an_unsupported_write_is_decomposed_as_the_error_says():
     def compute(x):

@@ -81,7 +81,7 @@ class Storages:
             reversed(view.steps), reversed(bases[: len(view.steps)]), strict=True
         ):
             value = write_view(self.graph, before, op, index, base, value)
-            value.type = value.type or base.type
+            value.type = base.type or value.type
         view.storage.value = value
         view.storage.version += 1
         view.value, view.version = new, view.storage.version
