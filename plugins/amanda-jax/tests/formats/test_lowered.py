@@ -14,8 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
+from jax import lax, random
 from jax._src.lax import lax as lax_internal
+from jax.ad_checkpoint import checkpoint_name
+from jax.extend.random import threefry_2x32
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import amanda
@@ -24,6 +26,7 @@ from amanda.graph import Graph
 from amanda.types import DType, TensorType, parse_type
 from amanda_jax.backend import JaxBackend
 from amanda_jax.formats.jaxprs.mapping import MAPPING
+from amanda_jax.formats.jaxprs.sizes import add_size_inputs
 from amanda_std import Operation, ops, trace
 from amanda_std.backends import Sample, is_std
 from amanda_std.ops import OPS
@@ -158,6 +161,7 @@ def test_primitives_of_jax_have_sizes():
 
 X = np.linspace(-2, 3, 24, dtype="float32").reshape(2, 3, 4)
 WHOLE = np.arange(24, dtype="int32").reshape(4, 6)
+BITS = np.array([[0, 1], [2**31, 3]], "uint32")
 WINDOW = ((1, 2, 1), (1, 1, 1), "VALID")
 ALONE = NamedSharding(Mesh(np.array(jax.devices()[:1]), ("all",)), PartitionSpec("all"))
 
@@ -258,6 +262,34 @@ PROGRAMS = {
     "reduce_window_sum": (lambda x: lax.reduce_window(x, 0.0, lax.add, *WINDOW), X),
     "rsqrt": (lambda x: lax.rsqrt(x + 4), X),
     "sharding_constraint": (lambda x: lax.with_sharding_constraint(x, ALONE) * 2, X),
+    "composite": (lambda x: lax.composite(lambda v: v * 2 + 1, name="my.line")(x), X),
+    "empty": (lambda x: jnp.zeros_like(lax.empty(x.shape, "float32")) + x, X),
+    "empty2": (
+        jax.grad(
+            lambda x: lax.cond(x.sum() > 0, lambda v: (v * v).sum(), lambda v: 1.0, x)
+        ),
+        X,
+    ),
+    "name": (lambda x: checkpoint_name(x, "kept") * 2, X),
+    "random_bits": (lambda x: random.bits(random.key(3), x.shape) + x, BITS),
+    "random_split": (
+        lambda x: random.key_data(
+            random.fold_in(random.split(random.clone(random.wrap_key_data(x[0])))[1], 3)
+        ),
+        BITS,
+    ),
+    "reduce": (
+        lambda x: lax.reduce(
+            (x, x),
+            (np.float32(1), np.float32(0)),
+            lambda a, b: (a[0] * b[0], a[1] + b[1]),
+            [1],
+        ),
+        X,
+    ),
+    "reduce_precision": (lambda x: lax.reduce_precision(x, 5, 4), X),
+    "reduce_xor": (lambda x: lax.reduce(x, np.int32(0), lax.bitwise_xor, [1]), WHOLE),
+    "threefry2x32": (lambda x: threefry_2x32(x[0], x[1]), BITS),
     "split": (lambda x: lax.split(x, [1, 3], 2), X),
     "top_k": (lambda x: lax.top_k(x, 2), X),
 }
@@ -279,6 +311,19 @@ def test_a_program(name):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
+def program_of_any_size():
+    return amanda.load(
+        lambda x: jnp.full(x.shape, x.shape[0]) * x, "jax", args=("float32[n, 2]",)
+    )
+
+
+def test_a_size_as_a_value():
+    x = np.float32([[1, 2], [3, 4], [5, 6]])
+    graph = amanda.convert(program_of_any_size(), "std")
+    [found] = amanda.run(graph, [x], backend="numpy").values()
+    np.testing.assert_array_equal(found, 3 * x)
+
+
 def types_proved(
     operation: Operation, sample: Sample, missing: Collection[str]
 ) -> set[str]:
@@ -296,6 +341,7 @@ def types_proved(
 def test_every_rule_is_proved():
     """Programs hold its op, or a sample that is right after conversion."""
     seen = {op.type for name in PROGRAMS for op in program(name)[0].walk()}
+    seen |= {op.type for op in add_size_inputs(program_of_any_size()).walk()}
     missing = {rule.term.type for rule in MAPPING.rules.functions} - seen
     for operation in OPS.values():
         for sample in islice(samples_of(operation), 2):
