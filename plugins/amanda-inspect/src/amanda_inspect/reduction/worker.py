@@ -16,6 +16,7 @@ import os
 import runpy
 import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -84,7 +85,7 @@ def main() -> None:
         runpy.run_path(file)
     test = test_of_spec(spec)
     _warm_up(test)
-    if threads and _count_threads() == threads:
+    if threads and _has_threads(threads):
         _run_in_children(test, answers)
     else:
         _answer_lines(test, answers)
@@ -96,6 +97,16 @@ def _count_threads() -> int:
     Those of numpy have started, and end before a process is copied."""
     tasks = Path("/proc/self/task")
     return len(list(tasks.iterdir())) if tasks.is_dir() else 0
+
+
+def _has_threads(count: int) -> bool:
+    """Whether this process has so many threads, after half a second at most: one that
+    was joined is counted until the system has ended it."""
+    for _ in range(50):
+        if _count_threads() == count:
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def _run_in_children(test: RunTest | ConversionTest, answers: TextIO) -> None:
