@@ -121,10 +121,8 @@ def train(
     `optimizer` names a step of the namespace: sgd, momentum, adam, adamax, adagrad,
     rmsprop, adadelta, lion or ftrl; `settings` are its hyperparameters, and
     `learning_rate` may be a function of the step, from 0. `weights` are names of
-    constants, those in bodies included, or shell patterns; the default is every
-    constant of floats with more than one element that the loss depends on, but for
-    the statistics of batch normalization, what a mapping added, and constants with
-    the note `x-trainable=False`.
+    constants, those in bodies included, or shell patterns; the default leaves out
+    statistics of batch normalization and constants noted `x-trainable=False`.
 
     With a `checkpoint`, a file that is replaced atomically every `checkpoint_every`
     steps and at the end; training goes on where it stands. `show` prints progress.

@@ -32,9 +32,7 @@ def _find_place(name: str) -> Callable[..., Any]:
     return read
 
 
-def sort_by_parts(
-    *xs: Any, dimension: int, is_stable: bool, num_keys: int
-) -> Any:  # fmt: skip
+def sort_by_parts(*xs: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
     """Conditions are sorted as integers, complex numbers by real and imaginary part."""
     kinds = {key.dtype.kind for key in xs[:num_keys]}
     expect(kinds & {"bool", "complex"}, "the keys are real numbers")
