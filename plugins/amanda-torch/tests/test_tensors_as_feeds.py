@@ -7,7 +7,7 @@ import pytest
 
 import amanda
 from amanda.errors import UsageError
-from amanda.tensors import array_from_dlpack
+from amanda.tensors import as_array
 from amanda_std import ops, trace
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -37,7 +37,7 @@ def test_any_tensor_of_the_cpu_is_taken(name, backend):
 
 def test_memory_is_shared():
     feed = torch.tensor([1, 2], dtype=torch.bfloat16)
-    array = array_from_dlpack(feed)
+    array = as_array(feed)
     feed += 1
     assert array.astype("float32").tolist() == [2, 3]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amanda.tensors import Tensor, array_from_dlpack
+from amanda.tensors import Tensor, as_array
 
 if TYPE_CHECKING:
     from amanda.backend._protocols import Executable, FeedSlot, Key
@@ -67,9 +67,7 @@ def _map_some(
 def _as_pairs(value: Any, port: ChangedPort) -> Any:
     import numpy as np
 
-    if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray | np.generic):
-        value = array_from_dlpack(value)
-    array = np.asarray(value, port.before.dtype.numpy)  # type: ignore[attr-defined]
+    array = np.asarray(as_array(value), port.before.dtype.numpy)  # type: ignore[attr-defined]
     real = port.after.dtype.numpy  # type: ignore[attr-defined]
     return array.reshape(-1).view(real).reshape(*array.shape, 2)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from amanda.argument_checks import check_arguments
 from amanda.tensors.compute_ahead import blocks_ahead
 from amanda.tensors.contiguous import contiguous_array
-from amanda.tensors.dlpack import array_from_dlpack
+from amanda.tensors.dlpack import as_array
 from amanda.tensors.file_map import FileMap
 from amanda.tensors.packing import check_shape, packed_size
 from amanda.tensors.sharing import dedup
@@ -26,7 +26,7 @@ __all__ = [
     "FileMap",
     "FunctionRef",
     "Tensor",
-    "array_from_dlpack",
+    "as_array",
     "blocks_ahead",
     "check_attr",
     "check_shape",

@@ -1,4 +1,4 @@
-"""Arrays of other libraries, read through DLPack as arrays of numpy."""
+"""Feeds as arrays of numpy; arrays of other libraries are read through DLPack."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from amanda.errors import UsageError
 
-__all__ = ["array_from_dlpack"]
+__all__ = ["as_array"]
 
 _PENDING: Final = ("detach", "resolve_conj", "resolve_neg")
 """Methods that return a tensor without the gradient that it records, and with what it
@@ -17,7 +17,21 @@ _FAULTS: Final = (BufferError, RuntimeError, TypeError, ValueError)
 _UINT, _BFLOAT = 1, 4  # codes of element types in DLPack
 
 
-def array_from_dlpack(value: Any) -> Any:
+def as_array(value: Any, dtype: Any = None) -> Any:
+    """A value as an array of numpy, without a copy where possible.
+
+    `dtype` is that of values without one, such as lists of numbers."""
+    import numpy as np
+
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
+        return _array_from_dlpack(value)
+    has_own = hasattr(value, "dtype") or hasattr(value, "__array__")
+    return np.asarray(value, None if has_own else dtype)
+
+
+def _array_from_dlpack(value: Any) -> Any:
     """The memory of an array of another library, as an array of numpy.
 
     It is shared, unless the library defers an operation. Numpy itself reads no

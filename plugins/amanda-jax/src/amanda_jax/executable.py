@@ -23,7 +23,7 @@ from amanda.errors import AmandaError, UsageError
 from amanda.files import MappedFile
 from amanda.graph import Graph, OutputPort
 from amanda.host import host_in_use
-from amanda.tensors import array_from_dlpack
+from amanda.tensors import as_array
 from amanda.types import OptionalType, SequenceType, TensorType, TupleType
 from amanda_jax.compile.code import BuildContext, CompiledCode
 from amanda_jax.compile.compilation_counter import CompilationCounter
@@ -392,8 +392,4 @@ def as_feed(value: Any, dtype: Any) -> Any:
         return jax.tree.map(lambda each: as_feed(each, None), value)
     if isinstance(value, jax.Array):
         return value
-    if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray | np.generic):
-        return array_from_dlpack(value)
-    if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__"):
-        return np.asarray(value)
-    return np.asarray(value, dtype)
+    return as_array(value, dtype)

@@ -108,6 +108,33 @@ def of_conditions(x):
     )
 
 
+def products(x):
+    settings = (3, 2), (2, 1), PADDED, (1, 2), (1, 2)
+    return lax.reduce_window(x, np.float32(1), lax.mul, *settings)
+
+
+def first_maxima(x):
+    """The largest element of each window and its first place."""
+
+    def larger(a, b):
+        is_a = (a[0] > b[0]) | ((a[0] == b[0]) & (a[1] < b[1]))
+        return tuple(jnp.where(is_a, *pair) for pair in zip(a, b, strict=True))
+
+    places = lax.iota(jnp.int32, x.size).reshape(x.shape)
+    start = np.float32(-np.inf), np.int32(-1)
+    return lax.reduce_window((x, places), start, larger, (2, 3), (1, 2), "VALID")
+
+
+def updated_by_functions(x):
+    places = jnp.array([3, 0, 9])
+    return (
+        x.at[1].apply(jnp.sin),
+        x.at[:, 2].apply(lambda v: v * 2),
+        x.at[places].apply(jnp.square, unique_indices=True),
+        x.at[places].apply(jnp.square, unique_indices=True, mode="clip"),
+    )
+
+
 def squared_extremes(x):
     settings = (3, 2), (2, 2), ((1, 1), (0, 0))
     largest = lax.reduce_window(x, -np.inf, lax.max, *settings)
@@ -128,6 +155,9 @@ WINDOWS: dict[str, tuple[Any, ...]] = {
     "windows of dilated integers": (
         of_windows((2, 2), (2, 1), PADDED, (2, 1), (1, 2)), EXTREMES
     ),
+    "windows reduced by products": (products, TABLE),
+    "windows reduced by a function": (first_maxima, TABLE),
+    "elements updated by a function": (updated_by_functions, TABLE),
     "windows of conditions": (of_conditions, TABLE),
     "gradients of windows": (jax.grad(squared_extremes), TABLE),
     "tangents of windows": (

@@ -289,8 +289,9 @@ def test_what_cannot_be_read_is_told():
 
 
 def test_what_has_no_meaning_in_the_hub_is_a_gap_with_its_reason():
-    graph = amanda.load(jax.jit(lambda x: x.at[0].apply(jnp.sin)), args=(X,))
-    with pytest.raises(ConversionError, match="elements are updated by a function"):
+    places = jnp.array([0, 0])
+    graph = amanda.load(jax.jit(lambda x: x.at[places].apply(jnp.sin)), args=(X,))
+    with pytest.raises(ConversionError, match="pass unique_indices=True"):
         amanda.convert(graph, "amanda/std/1")
 
 

@@ -257,6 +257,7 @@ PROGRAMS = {
     "optimization_barrier": (lax.optimization_barrier, X),
     "population_count": (lax.population_count, WHOLE),
     "qr": (lambda x: jnp.abs(lax.linalg.qr(x, full_matrices=False)[1]), X),
+    "reduce_window": (lambda x: lax.reduce_window(x, 1.0, lax.mul, *WINDOW), X),
     "reduce_window_max": (lambda x: lax.reduce_window(x, -np.inf, lax.max, *WINDOW), X),
     "reduce_window_min": (lambda x: lax.reduce_window(x, np.inf, lax.min, *WINDOW), X),
     "reduce_window_sum": (lambda x: lax.reduce_window(x, 0.0, lax.add, *WINDOW), X),

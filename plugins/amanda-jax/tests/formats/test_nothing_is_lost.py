@@ -40,9 +40,8 @@ UNREAD = {
     "sort_eigenvalues": "those of the hub set always are",
     "srcs": _PLACES,
     "unconstrained_dims": _PLACES,
-    "unique_indices": _FAST,
     "unroll": _FAST,
-    "update_consts": "constants of `update_jaxpr`; scatters with one are declined",
+    "update_consts": "constants of `update_jaxpr`, which JAX leaves empty",
     "use_magma": _FAST,
     "weak_type": "the element type is told; weak ones decide while JAX traces only",
 }

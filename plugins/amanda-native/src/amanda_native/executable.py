@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amanda.errors import AmandaError
-from amanda.tensors import array_from_dlpack
+from amanda.tensors import as_array
 from amanda.types import TensorType
 from amanda_native import c_interface as c
 from amanda_native.call_frame import CallFrame, InvalidResult, new_array
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from amanda.graph import Graph
     from amanda.types import Type
 
-__all__ = ["GraphPorts", "NativeExecutable", "numpy_dtypes", "to_array"]
+__all__ = ["GraphPorts", "NativeExecutable", "numpy_dtypes"]
 
 _MOST_FORMS: Final = 16
 """Combinations of dtypes and shapes of feeds whose structs are kept."""
@@ -148,20 +148,9 @@ class NativeExecutable:
         return labels[number] if number < len(labels) else match[0]
 
     def _to_array(self, feed: Any, dtype: Any) -> Any:
-        array, is_copied = row_major(to_array(feed, dtype))
+        array, is_copied = row_major(as_array(feed, dtype))
         self.copies += is_copied
         return array
-
-
-def to_array(feed: Any, dtype: Any) -> Any:
-    """A feed as an array, without a copy where possible; lists are of a dtype."""
-    import numpy as np
-
-    if isinstance(feed, np.ndarray):
-        return feed
-    if hasattr(feed, "__dlpack__") and not isinstance(feed, np.generic):
-        return array_from_dlpack(feed)
-    return np.asarray(feed, None if hasattr(feed, "dtype") else dtype)
 
 
 def numpy_dtypes(ports: GraphPorts) -> list[Any]:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from amanda.errors import BackendError
-from amanda.tensors import array_from_dlpack
+from amanda.tensors import as_array
 from amanda.types import DType
 
 if TYPE_CHECKING:
@@ -61,11 +61,7 @@ class SessionPort:
             return [self.to_array(each) for each in value]
         if isinstance(value, np.ndarray):
             return value
-        if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
-            return array_from_dlpack(value)
-        if hasattr(value, "dtype"):
-            return np.asarray(value)
-        return np.asarray(value, self._numpy_dtype())
+        return as_array(value, self._numpy_dtype())
 
     def to_ort_value(self, value: Any) -> Any:
         import numpy as np

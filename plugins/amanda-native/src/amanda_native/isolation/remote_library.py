@@ -167,11 +167,12 @@ class RemoteExecutable:
     def __call__(
         self, feeds: Mapping[Key, Any], out: Mapping[Key, Any] | None = None
     ) -> Sequence[Any]:
-        from amanda_native.executable import numpy_dtypes, to_array
+        from amanda.tensors import as_array
+        from amanda_native.executable import numpy_dtypes
 
         dtypes = numpy_dtypes(self._ports)
         arrays = [
-            to_array(feed, dtype)
+            as_array(feed, dtype)
             for feed, dtype in zip(feeds.values(), dtypes, strict=True)
         ]
         given = self._ports.arrays_by_index(out)

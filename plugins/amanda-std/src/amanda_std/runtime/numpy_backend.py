@@ -16,7 +16,7 @@ from amanda.backend import (
 from amanda.dictionary import location_of
 from amanda.errors import BackendError
 from amanda.graph import Graph, Op
-from amanda.tensors import array_from_dlpack
+from amanda.tensors import as_array
 from amanda.types import TensorType
 from amanda_std.engine.links import NAMESPACE
 
@@ -271,10 +271,8 @@ def _feed_converter(type_: Type | None) -> Callable[[Any], Any]:
                 if is_tensor
                 else _container_of_arrays(feed, type_)
             )
-        if hasattr(feed, "__dlpack__") and not isinstance(feed, np.generic):
-            return array_from_dlpack(feed)
-        if isinstance(feed, np.generic) or hasattr(feed, "__array__"):
-            return np.asarray(feed)
+        if hasattr(feed, "__dlpack__") or hasattr(feed, "__array__"):
+            return as_array(feed)
         return _array_of_list(feed, wanted, texts)
 
     return take

@@ -35,6 +35,8 @@ _CALLS: Final = {
     "remat2": "jaxpr",
 }
 """Primitives that call a jaxpr once, with the parameter that holds it."""
+_FUNCTIONS: Final = {"reduce_window": "jaxpr", "scatter": "update_jaxpr"}
+"""Primitives that apply a jaxpr to elements, with the parameter that holds it."""
 _AS_JIT: Final = "jax.jit(function)(...) has to run with the same arguments"
 _ALL_SIZES: Final = (
     "JAX traces it for all sizes at once; where that is not possible, pass arguments "
@@ -228,18 +230,20 @@ def _add_op(
     graph: Graph, equation: Any, inputs: list[OutputPort]
 ) -> Sequence[OutputPort]:
     attrs, bodies = {}, {}
-    params = equation.params
+    op_type, params = equation.primitive.name, equation.params
     if has_keys(equation):
         inputs, params = with_words(graph, equation, inputs)
     for key, param in params.items():
+        if isinstance(param, core.Jaxpr) and _FUNCTIONS.get(op_type) == key:
+            param = _as_closed(param)
         many = param if isinstance(param, list | tuple) else (param,)
         if any(isinstance(each, core.ClosedJaxpr) for each in many):
             for i, program in enumerate(many):
                 bodies[f"{key}{i}" if many is param else key] = _read_body(program)
         else:
-            attrs[key] = _attribute(equation.primitive.name, key, param)
+            attrs[key] = _attribute(op_type, key, param)
     op = graph.add(
-        equation.primitive.name,
+        op_type,
         inputs,
         attrs,
         outputs=len(equation.outvars),

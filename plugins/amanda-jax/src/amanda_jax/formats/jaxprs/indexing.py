@@ -25,8 +25,14 @@ from amanda_jax.formats.jaxprs.sizes import (
     size_vector,
 )
 from amanda_std import ops
+from amanda_std.mappings import inline_body
 
 __all__ = ["READ"]
+
+_REPEATED: Final = (
+    "elements that occur repeatedly are updated by a function; "
+    "pass unique_indices=True if none does"
+)
 
 
 class Windows(NamedTuple):
@@ -142,9 +148,7 @@ def scatter(
     update_jaxpr: Any = None, update_consts: Any = None, reduction: str = "none",
 ) -> Any:  # fmt: skip
     """Write windows; those that are not inside are left out, unless `mode` clips."""
-    del indices_are_sorted, unique_indices, update_consts
-    is_function = update_jaxpr is not None and reduction == "none"
-    expect(not is_function, "elements are updated by a function")
+    del indices_are_sorted, update_consts
     numbers = dimension_numbers
     dims = list(x.shape)
     window_axes = list(numbers["update_window_dims"])
@@ -165,9 +169,12 @@ def scatter(
     if mode != "CLIP":
         positions = windows.choose(positions, outside)
         flat = ops.pad(flat, [(0, 1)])
-    made = ops.scatter_elements(
-        flat, ops.reshape(positions, [-1]), row, axis=0, reduction=reduction
-    )
+    places = ops.reshape(positions, [-1])
+    if reduction == "none" and update_jaxpr is not None:
+        expect(unique_indices or indices.ndim == 1, _REPEATED)
+        in_place = ops.gather(flat, ops.minimum(places, outside - 1), 0)
+        [row] = inline_body(update_jaxpr, (in_place, row))
+    made = ops.scatter_elements(flat, places, row, axis=0, reduction=reduction)
     kept = ops.slice(made, [0], shape_argument([count]), [0])
     return ops.reshape(kept, shape_argument(dims))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from amanda_jax.formats.jaxprs.shapes import READ as OF_SHAPES
@@ -10,7 +11,7 @@ from amanda_jax.formats.jaxprs.shapes import expect
 from amanda_std import ops
 from amanda_std.mappings import inline_body
 
-__all__ = ["READ"]
+__all__ = ["READ", "combine_by", "fold"]
 
 Values: TypeAlias = Sequence[Any]
 Combine: TypeAlias = Callable[[Values, Values], Values]
@@ -29,13 +30,17 @@ def reduce(
     count = len(operands) // 2
     xs, initial = operands[:count], operands[count:]
 
-    def combine(left: Values, right: Values) -> Values:
-        return inline_body(jaxpr, (*left, *right))
-
-    return tuple(combine(initial, _fold(xs, dimensions, combine)))
+    combine = partial(combine_by, jaxpr)
+    return tuple(combine(initial, fold(xs, dimensions, combine)))
 
 
-def _fold(xs: Values, axes: Sequence[int], combine: Combine) -> Values:
+def combine_by(jaxpr: Any, left: Values, right: Values) -> Values:
+    """What a jaxpr makes of elements of the operands and as many others."""
+    return inline_body(jaxpr, (*left, *right))
+
+
+def fold(xs: Values, axes: Sequence[int], combine: Combine) -> Values:
+    """The elements along axes, combined two by two."""
     for axis in axes:
         xs = _fold_axis(xs, axis, combine)
     return [ops.squeeze(x, tuple(axes)) if axes else x for x in xs]
@@ -71,7 +76,7 @@ def _reduction_of_bits(name: str, logical: str, bitwise: str) -> Callable[..., A
         if is_logical and reduce_conditions is not None:
             return reduce_conditions(x, axes=axes, out_sharding=out_sharding)
         operation = ops.OPS[logical if is_logical else bitwise]
-        return _fold([x], axes, lambda a, b: [operation(*a, *b)])[0]
+        return fold([x], axes, lambda a, b: [operation(*a, *b)])[0]
 
     read.__name__ = name
     return read

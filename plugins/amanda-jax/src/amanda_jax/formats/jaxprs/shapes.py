@@ -53,9 +53,12 @@ def broadcast_in_dim(
 def reshape(
     x: Any, *sizes: Any, new_sizes: Any, dimensions: Any = None, sharding: Any = None
 ) -> Any:
-    """With one symbolic size, the shape is a list, from which that size is inferred."""
+    """With one symbolic size, the shape is a list, from which that size is inferred.
+
+    `dimensions` is the order in which the axes are read."""
     del sharding
-    expect(dimensions is None, "axes are reordered as well")
+    if dimensions is not None:
+        x = ops.transpose(x, perm=tuple(dimensions))
     symbolic = [isinstance(size, Sym) for size in new_sizes]
     if symbolic.count(True) == 1 and not any(map(is_zero, new_sizes)):
         return ops.reshape(x, [-1 if isinstance(n, Sym) else n for n in new_sizes])
@@ -213,6 +216,7 @@ def _arg_reduction(name: str) -> Callable[..., Any]:
 
     def read(x: Any, *, axes: Any, index_dtype: Any) -> Any:
         [axis] = axes
+        x = ops.astype(x, dtype="uint8") if x.dtype.kind == "bool" else x
         return ops.astype(operation(x, axis), dtype=index_dtype)
 
     return read
@@ -230,14 +234,22 @@ def _cumulative(name: str) -> Callable[..., Any]:
 def sort(*xs: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
     """By the first operands; the others are permuted in the same order."""
     del is_stable
-    if len(xs) == 1:
+    keys = [part for key in xs[:num_keys] for part in _sortable_parts(key)]
+    if len(xs) == 1 and keys[0] is xs[0]:
         return ops.sort(xs[0], axis=dimension)
-    order = ops.argsort(xs[num_keys - 1], axis=dimension)
-    for key in reversed(xs[: num_keys - 1]):
+    order = ops.argsort(keys[-1], axis=dimension)
+    for key in reversed(keys[:-1]):
         by_others = ops.gather_elements(key, order, axis=dimension)
         place = ops.argsort(by_others, axis=dimension)
         order = ops.gather_elements(order, place, axis=dimension)
     return tuple(ops.gather_elements(x, order, axis=dimension) for x in xs)
+
+
+def _sortable_parts(key: Any) -> list[Any]:
+    """Conditions as integers, complex numbers as their real and imaginary parts."""
+    if key.dtype.kind == "complex":
+        return [ops.real(key), ops.imag(key)]
+    return [ops.astype(key, dtype="uint8") if key.dtype.kind == "bool" else key]
 
 
 def top_k(x: Any, *sizes: Any, k: Dim, axis: int | None = None) -> Any:

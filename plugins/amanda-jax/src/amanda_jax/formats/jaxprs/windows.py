@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from amanda_jax.formats.jaxprs.neural_network import permute
+from amanda_jax.formats.jaxprs.reductions import combine_by, fold
 from amanda_jax.formats.jaxprs.shapes import expect, interleave, pad_ends
 from amanda_jax.formats.jaxprs.sizes import has_symbols, shape_argument
 from amanda_std import ops
@@ -93,6 +95,27 @@ def _pool_floats(pool: Callable[..., Any], x: Any, windows: Sequence[Any]) -> An
     return layout.restore(pool(layout.arrange(x), **attributes))
 
 
+def reduce_window(
+    *operands: Any, jaxpr: Any, consts: Any = (), window_dimensions: Any,
+    window_strides: Any, padding: Any, base_dilation: Any, window_dilation: Any,
+) -> Any:  # fmt: skip
+    """A reduction by a function: the elements of windows are combined two by two."""
+    expect(not consts, "the function has constants")
+    expect(not has_symbols(padding), "the padding is symbolic")
+    count = len(operands) // 2
+    xs, initial = list(operands[:count]), operands[count:]
+    combine = partial(combine_by, jaxpr)
+    windows = (window_dimensions, window_strides, padding, window_dilation)
+    for axis, dilation in enumerate(base_dilation):
+        rows = zip(xs, initial, strict=True)
+        xs = [interleave(x, axis, dilation - 1, unit) for x, unit in rows]
+    for axis, row in enumerate(zip(*windows, strict=True)):
+        rows = zip(xs, initial, strict=True)
+        folded = [_windows_along_axis(x, axis, unit, *row) for x, unit in rows]
+        xs = list(fold(folded, [axis + 1], combine))
+    return tuple(combine(initial, xs))
+
+
 def _reduce_along_axis(
     reduction: Callable[..., Any], x: Any, axis: int, unit: Any, width: int,
     stride: int, pads: Sequence[int], dilation: int,
@@ -100,12 +123,21 @@ def _reduce_along_axis(
     """The reduced windows along one axis; pads have the value `unit`."""
     if width == stride == 1 and not any(pads):
         return x
+    windows = _windows_along_axis(x, axis, unit, width, stride, pads, dilation)
+    return reduction(windows, [axis + 1])
+
+
+def _windows_along_axis(
+    x: Any, axis: int, unit: Any, width: int, stride: int, pads: Sequence[int],
+    dilation: int,
+) -> Any:  # fmt: skip
+    """The elements of the windows along an axis, as an axis behind it."""
     x = ops.pad(x, [tuple(pads) if i == axis else (0, 0) for i in range(x.ndim)], unit)
     size = int(x.type.shape[axis])
     count = max(0, (size - (width - 1) * dilation - 1) // stride + 1)
     starts = np.arange(count) * stride
     places = starts[:, None] + np.arange(width) * dilation
-    return reduction(ops.gather(x, places, axis), [axis + 1])
+    return ops.gather(x, places, axis)
 
 
 def _zero(dtype: np.dtype[Any]) -> Any:
@@ -180,6 +212,7 @@ def _indices_of_maxima(x: Any, attributes: dict[str, Any]) -> Any:
 
 
 READ: Final[dict[str, Callable[..., Any]]] = {
+    "reduce_window": reduce_window,
     "reduce_window_max": _reduce_windows(ops.max_pool, ops.max, _lowest),
     "reduce_window_min": _reduce_windows(_min_pool, ops.min, _highest),
     "reduce_window_sum": _reduce_windows(_sum_pool, ops.sum, _zero),
