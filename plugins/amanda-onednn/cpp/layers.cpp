@@ -114,10 +114,11 @@ bool is_fast(const std::string &implementation) {
 }
 
 int64_t weights_size(const Layer &layer, int64_t format) {
-  int64_t size = 0;
-  for (int64_t p = 0; p < layer.panel_count(); p++)
-    size += weight_desc(layer, layer.panel_outputs(p), format).get_size() / sizeof(float);
-  return size;
+  const auto size_of = [&](int64_t outputs) {
+    return static_cast<int64_t>(weight_desc(layer, outputs, format).get_size() / sizeof(float));
+  };
+  const int64_t rest = layer.outputs % layer.panel;
+  return layer.outputs / layer.panel * size_of(layer.panel) + (rest ? size_of(rest) : 0);
 }
 
 dnnl::stream &stream() {
@@ -145,10 +146,19 @@ namespace {
 // Outputs of a panel: those of a convolution whose results have few rows, and of a product,
 // are computed by tasks of their own.
 constexpr int64_t PANEL = 128, FEW_ROWS = 8;
+// The gemm of oneDNN packs the rows of the data for each panel, and computes 48 outputs at
+// once with AVX-512, 24 with AVX2.
+constexpr int64_t GEMM_PANEL = 384, GEMM_OUTPUTS = 48;
+
+int64_t divide_up(int64_t count, int64_t by) { return (count + by - 1) / by; }
 
 int64_t panel_of(const Layer &layer) {
-  const bool is_divided =
-      layer.rank() == 0 || (layer.groups == 1 && layer.result_size(0) <= FEW_ROWS);
+  if (layer.rank() == 0) {
+    const int64_t panels = divide_up(core_count(), divide_up(layer.batch, PRODUCT_ROWS));
+    const int64_t even = divide_up(divide_up(layer.outputs, panels), GEMM_OUTPUTS) * GEMM_OUTPUTS;
+    return std::min({layer.outputs, GEMM_PANEL, even});
+  }
+  const bool is_divided = layer.groups == 1 && layer.result_size(0) <= FEW_ROWS;
   return is_divided ? std::min(layer.outputs, PANEL) : layer.outputs;
 }
 
@@ -263,8 +273,9 @@ int64_t format_of(const Desc &desc, const Dims &dims) {
 
 // The format of which oneDNN has fast kernels for all parts with so many rows; 0 if none.
 int64_t format_for(const Layer &layer, int64_t rows, int64_t format) {
-  Layer one = layer;
+  Layer one = layer;  // of which parts that are alike have few
   if (layer.rank()) one.batch = 1;
+  else if (layer.batch > rows) one.batch = rows + layer.batch % rows;
   std::set<Part> parts;
   for (const int64_t panel : {int64_t{0}, layer.panel_count() - 1})
     for (const PlacedPart &each : parts_of(one, panel, rows)) parts.insert(each.part);
@@ -295,9 +306,9 @@ Division divide(const Layer &layer, int64_t format) {
   const int64_t wanted = std::clamp(products, FEW_PRODUCTS, TASK_PRODUCTS);
   const int64_t least = layer.rank() ? std::max<int64_t>(1, wanted / (results * window)) : 1;
   for (int64_t step = std::min(rows, std::max(most, least));; step = std::min(rows, 2 * step)) {
-    int64_t count = (rows + step - 1) / step;
+    int64_t count = divide_up(rows, step);
     if (count > 1) count += count % 2;  // an even number, for two cores
-    const int64_t each = (rows + count - 1) / count;
+    const int64_t each = divide_up(rows, count);
     if (const int64_t found = format_for(layer, each, format))
       return {found, each, layer.panel, weights_size(layer, found)};
     if (step == rows) return {};

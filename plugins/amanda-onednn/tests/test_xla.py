@@ -211,6 +211,23 @@ def test_products(rows: int, sizes: tuple[int, int], op: str) -> None:
         assert BY_PRODUCT in report
 
 
+def test_products_of_few_and_many_rows_share_a_weight() -> None:
+    """Alone, that of few rows would have smaller panels, one for each core."""
+    x, w = random_array(4096, 64), random_array(64, 200)
+    graph = graph_of(lambda x, w: (x @ w, x[:40] @ w), "float32[4096, 64]", w)
+    (whole, first), report = run(graph, x)
+    close(whole, np.float64(x) @ w)
+    close(first, whole[:40])
+    assert BY_PRODUCT in report
+
+
+def test_layers_with_very_many_parts_are_divided_at_once() -> None:
+    for layer in ((8, 1, 16, 2**31, 1), (2**31, 1, 64, 128, 0)):
+        division = KERNELS.divide(layer)
+        assert division is not None
+        assert division.size == layer[2] * layer[3]
+
+
 def test_a_product_of_several_axes() -> None:
     x, w = random_array(2, 3, 40, 64), random_array(64, 96)
     graph = graph_of(lambda x, w: x @ w, "float32[2, 3, 40, 64]", w)
@@ -354,7 +371,7 @@ def test_numbers_that_are_no_layer(
 def test_a_layer_that_fails_leaves_others_as_they_were() -> None:
     """oneDNN keeps an error of its code generator for the rest of a thread."""
     spatial = (9, 3, 1, 1, 1, 1) * 2
-    assert KERNELS.divide((1, 1, 2**31, 32, 0, *spatial)) is None
+    KERNELS.divide((1, 1, 2**31, 32, 0, *spatial))  # an error, or not, by the processor
     assert KERNELS.divide((63, 1, 8, 16, 0)) is not None
     found, report = run(two_layers(), random_array(1, 24, 24, 32))
     assert BY_CONVOLUTION in report

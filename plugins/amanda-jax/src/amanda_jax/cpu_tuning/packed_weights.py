@@ -155,11 +155,19 @@ def packed_layout(op: Op, *, symbolic: bool = False) -> DeviceLayout | None:
         return None
     if any(use.layer.products < MIN_PRODUCTS for use in known):
         return None
-    divisions = [_kernels().divide(use.layer.numbers) for use in known]
-    if len({each and (each.format, each.panel, each.size) for each in divisions}) > 1:
-        return None
-    found = divisions[0]
+    found = _common_division([use.layer for use in known])
     return None if found is None else _layout(tensor, known[0], found)
+
+
+def _common_division(layers: Sequence[_Layer]) -> LayerDivision | None:
+    """A division for layers that read one weight: the smallest panel of theirs."""
+    own = [_kernels().divide(layer.numbers) for layer in layers]
+    panel = min(division.panel if division else 0 for division in own)
+    if not panel:
+        return None
+    same = [_kernels().divide(each._replace(panel=panel).numbers) for each in layers]
+    packings = {each and (each.format, each.panel, each.size) for each in same}
+    return same[0] if len(packings) == 1 else None
 
 
 def _layout(tensor: Tensor, use: _Use, division: LayerDivision) -> DeviceLayout:
