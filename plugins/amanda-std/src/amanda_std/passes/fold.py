@@ -75,16 +75,20 @@ def _known_results(
     repeated: Container[int] = (),
 ) -> list[Tensor] | None:  # fmt: skip
     """The results of an op; `repeated` as of `_freed_bytes`."""
-    if op.is_constant or not is_std(op) or op.bodies or op.control_inputs:
+    if op.is_constant:
+        return None
+    contents = [_content_of_type(port) for port in op.outputs]
+    are_in_types = all(tensor is not None for tensor in contents)
+    inputs = () if are_in_types else op.inputs
+    held = [None if v is None else content(v) for v in inputs]
+    if any(t is None and v is not None for t, v in zip(held, inputs, strict=True)):
+        return None  # the usual case
+    if not is_std(op) or op.bodies or op.control_inputs:
         return None
     if effect_of(op) is not None or has_trait(op, Trait.NOT_FOLDED):
         return None
-    contents = [_content_of_type(port) for port in op.outputs]
-    if all(tensor is not None for tensor in contents):
+    if are_in_types:
         return [tensor for tensor in contents if tensor is not None]
-    held = [None if v is None else content(v) for v in op.inputs]
-    if any(t is None and v is not None for t, v in zip(held, op.inputs, strict=True)):
-        return None
     size = _result_bytes(op)
     if (
         size is None
