@@ -13,8 +13,9 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import amanda
-from amanda.types import TensorType
+from amanda.types import TensorType, parse_type
 from amanda_onnx.format import Format
+from amanda_std import trace
 from amanda_std.ops import OPS
 
 STD = amanda.namespace("std")
@@ -119,6 +120,28 @@ def test_results_padded_by_a_stride(padding, output_padding):
     wanted, *found = runs_of(convolve, *(v.astype("float32") for v in (x, w, b)))
     for got in found:
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("padding", ["same_upper", "same_lower"])
+def test_dilated_convolutions_that_keep_an_unknown_size(padding):
+    """onnxruntime refuses `auto_pad` with dilations."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.normal(size=s).astype("float32") for s in ((1, 2, 11), (3, 2, 4)))
+    graph = trace(
+        lambda x, w: OPS["conv"](x, w, padding=padding, dilations=(3,)),
+        [parse_type("float32[n, 2, m]"), parse_type("float32[3, 2, 4]")],
+    )
+    written = amanda.convert(graph, f"onnx@{OPSET}")
+    model = onnx.load_from_string(Format().dumps(written))
+    feeds = dict(zip([v.name for v in model.graph.input], (x, w), strict=True))
+    low, high = (4, 5) if padding == "same_upper" else (5, 4)
+    wide = np.pad(x, ((0, 0), (0, 0), (low, high)))
+    wanted = sum(
+        np.einsum("nci,oc->noi", wide[..., 3 * k : 3 * k + 11], w[..., k])
+        for k in range(4)
+    )
+    for run in RUNTIMES.values():
+        np.testing.assert_allclose(run(model, feeds)[0], wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_coordinates_of_a_scalar():

@@ -8,6 +8,7 @@ import pytest
 from amanda.errors import UsageError
 from amanda.types import parse_type
 from amanda_std import grad, ops, trace
+from amanda_std.autodiff.function_gradients import gradient_of
 from amanda_std.engine.values import Value, tracing
 from amanda_std.passes import infer
 
@@ -300,6 +301,19 @@ def test_gradients_go_through_a_graph_that_stands_as_an_op(run):
     for port in grad(graph, graph.results[0], graph.parameters):
         graph.result(port)
     check(run, graph, np.array([0.5, 1.0]))
+
+
+def test_gradients_in_a_branch_from_one_outside(run):
+    """As of gradient ops of frameworks: the branch captures the gradient."""
+
+    def function(x, g):
+        is_positive = ops.less(0.0, ops.sum(x))
+        return ops.if_(is_positive, lambda: gradient_of(ops.square, x, g), lambda: g)[0]
+
+    graph = trace(function, [X, X])
+    x, g = np.array([0.5, 2.0]), np.array([3.0, -1.0])
+    np.testing.assert_allclose(run(graph, x, g)[0], 2 * x * g)
+    np.testing.assert_allclose(run(graph, -x, g)[0], g)
 
 
 def test_second_gradients_through_loops_and_choices(run):

@@ -581,3 +581,21 @@ def test_a_computed_shape_with_a_zero_stays(run):
     graph = trace(function, [parse_type("float32[n, 0]")])
     apply_passes(graph, [simplify, drop])
     assert run(graph, random(2, 0))[0].shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [
+        (lambda x, a, b, c: x + ops.negative(a) * b, "float32"),
+        (lambda x, a, b, c: x * (ops.negative(a) * b), "float32"),
+        (lambda x, a, b, c: x + ((a + b) + c), "int32"),
+        (lambda x, a, b, c: x - (a * b) * c, "int32"),
+    ],
+)
+def test_rules_of_constants_end_where_nothing_is_folded(run, function, dtype):
+    x, a, b, c = np.arange(1, 17).reshape(4, 4).astype(dtype)
+    graph = trace(lambda x: function(x, a, b, c), [TensorType(dtype, [4])])
+    wanted = run(graph, x)
+    apply_passes(graph, [canonical, simplify])
+    for found, want in zip(run(graph, x), wanted, strict=True):
+        np.testing.assert_array_equal(found, want)

@@ -8,6 +8,8 @@ import numpy as np
 from op_cases import case, i, r
 
 WORDS = ["Three", "ära", "", "a b"]
+TEXTS = ["a1", "é a", "٣4", "a\u00a0b", "éfoo", "b\n", "日", "]a", "ab\n", "é-a1", "b"]
+"""Texts in which RE2 and Python's `re` may see other words, digits, spaces and ends."""
 LENGTHS = (1, 3, 4, 7, 8, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200)
 LONG = ["".join(chr(33 + (7 * n * k) % 90) for k in range(n)) for n in LENGTHS]
 """Texts of all lengths that FarmHash treats in its own way."""
@@ -26,7 +28,11 @@ PARTS = [
     case("EncodeBase64", WORDS, pad=True),
     case("DecodeBase64", ["YSBi", "w6RyYQ", "ZA=="]),
     case("StaticRegexReplace", WORDS, pattern="[aeiou](r?)", rewrite=r"<\0|\1>"),
-]
+    *(case("StaticRegexReplace", TEXTS, pattern=pattern, rewrite="<X>")
+      for pattern in (r"[[:alpha:]]", r"[^[:digit:]x]+", r"\w+", r"\d", r"\s", "b$",
+                      r"\bfoo\b", r"b\z", "[]a]", "(b|1)+$", r"(\w|-)+", "(?i)É")),
+    case("StaticRegexFullMatch", TEXTS, pattern=r"\w+"),
+]  # fmt: skip
 
 NUMBERS = [
     *formats("AsString", "float32", {}, {"precision": 2}, {"scientific": True},

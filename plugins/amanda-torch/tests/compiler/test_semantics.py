@@ -50,6 +50,12 @@ def multiply_under_autocast(x):
     return y, y.float().sum()
 
 
+def check_errors_of_factorizations(x):
+    """AOTAutograd orders these checks by tokens of effects."""
+    matrix = x[:, :2] @ x[:, :2].mT + 3 * torch.eye(x.shape[0])
+    return torch.linalg.cholesky(matrix), torch.linalg.inv(matrix)
+
+
 def detach_a_part(x):
     return x.exp() * x.detach() + x.sin()
 
@@ -66,6 +72,7 @@ def read_memory(x):
 FUNCTIONS = [
     add_in_place, return_inputs_and_views, return_no_tensors, use_constants,
     multiply_complex, multiply_under_autocast, detach_a_part, change_dtypes,
+    check_errors_of_factorizations,
 ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ __all__ = ["gradient_of", "gradients_of"]
 
 def gradients_of(forward: Callable[..., Any], xs: tuple[Any, ...], g: Any) -> Any:
     """The gradients of each of xs, from the gradient of forward(*xs)."""
+    g = Value(ops.identity(g).port)  # in the graph of a branch that g is captured by
     graph = g.port.graph
     own = [_new_value(x, graph) for x in xs]  # so that no other path leads to them
     y = forward(*own)

@@ -257,9 +257,9 @@ def _expand(rewrite: str, text: str, spans: Sequence[int]) -> Iterator[str]:
 # -- tests of characters and places ------------------------------------------------
 
 _CATEGORIES: Final[dict[str, Callable[[str], bool]]] = {
-    "DIGIT": str.isdecimal,
-    "SPACE": str.isspace,
-    "WORD": lambda char: char.isalnum() or char == "_",
+    "DIGIT": lambda char: char.isascii() and char.isdecimal(),
+    "SPACE": lambda char: char in "\t\n\v\f\r ",
+    "WORD": lambda char: char.isascii() and (char.isalnum() or char == "_"),
 }
 
 

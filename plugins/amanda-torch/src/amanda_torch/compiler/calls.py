@@ -172,6 +172,8 @@ class CompiledPart:
         ]
 
     def _as_feed(self, value: Any) -> Any:
+        if value is None:  # a token of an effect, which the program has as empty
+            return np.zeros(0, np.float32)
         if not isinstance(value, torch.Tensor):
             return np.asarray(value)
         shares_tensors = self._backends[0].partition(":")[0] == "torch"

@@ -16,8 +16,8 @@ def write_conv(
     kernel_layout: str = "OI*", strides: Any = None, padding: Any = None,
     dilations: Any = None, groups: int = 1,
 ) -> Any:  # fmt: skip
-    """With dilations and static sizes the padding is explicit, since runtimes refuse
-    `auto_pad` with dilations."""
+    """With dilations the padding is explicit where sizes are static or all strides 1,
+    since runtimes refuse `auto_pad` with dilations."""
     if (layout, kernel_layout) != ("NC*", "OI*") or not isinstance(padding, str):
         raise Decline("Conv has channels first, and rows of its own for other padding")
     attrs: dict[str, Any] = {"strides": list(strides)} if strides else {}
@@ -29,17 +29,18 @@ def write_conv(
 
 
 def _explicit(x: Any, w: Any, padding: str, strides: Any, dilations: Any) -> Any:
-    """The padding of each spatial axis; as it is where sizes are not static."""
+    """The padding of each spatial axis; as it is where it depends on unknown sizes."""
     types = x.type, w.type
     if not all(isinstance(t, TensorType) and t.shape.has_rank for t in types):
         return padding
     sizes, kernel = (t.shape.dims[2:] for t in types)
-    if not all(isinstance(n, int) for n in (*sizes, *kernel)):
-        return padding
     pads = []
     steps = strides or [1] * len(sizes)
     for n, k, s, d in zip(sizes, kernel, steps, dilations, strict=True):
-        total = max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+        if not isinstance(k, int) or (s != 1 and not isinstance(n, int)):
+            return padding
+        rest = 0 if s == 1 else n - (-(-n // s) - 1) * s - 1
+        total = max((k - 1) * d - rest, 0)
         least = total // 2
         pair = (least, total - least)
         pads.append(pair if padding == "same_upper" else pair[::-1])

@@ -21,6 +21,17 @@ _NOT_IN_RE2 = re.compile(r"\\[1-9]|\(\?(?:=|!|<=|<!|>|\(|P=)|[*+?}]\+")
 
 _LONGEST = 1 << 16
 
+_CLASSES = {
+    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\x00-\x7f", "blank": r"\t ",
+    "cntrl": r"\x00-\x1f\x7f", "digit": "0-9", "graph": "!-~", "lower": "a-z",
+    "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r"\t\n\v\f\r ",
+    "upper": "A-Z", "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+"""The characters of `[[:name:]]`."""
+_CLASS_NAME = re.compile(r"\[:(\w+):\]")
+_MULTILINE = re.compile(r"\(\?[a-zA-Z]*m")
+_IGNORES_CASE = re.compile(r"\(\?[a-zA-Z]*i")
+
 
 @primitive(numpy_only=True, shape=shapes.same_as_first)
 def regex_full_match(x: Text, *, pattern: str) -> Logical:
@@ -54,13 +65,42 @@ def _compile_pattern(pattern: str) -> re.Pattern[str] | LinearPattern:
             expected="no backreference, look-around, atomic or possessive group",
         )
     try:
-        if may_backtrack(pattern):
-            return LinearPattern(pattern)
-        return re.compile(pattern)
+        translated = _as_python(pattern)
+        if may_backtrack(translated):
+            return LinearPattern(translated)
+        # case is that of Unicode in RE2, while digits, words and spaces are ASCII
+        return re.compile(
+            translated, re.NOFLAG if _IGNORES_CASE.search(pattern) else re.ASCII
+        )
     except (re.error, OverflowError, RecursionError) as error:
         raise UsageError(
             f"invalid regular expression: {error}", got=pattern[:200]
         ) from None
+
+
+def _as_python(pattern: str) -> str:
+    """A pattern of RE2 in the syntax of `re`: `$` and `\\z` are the end of the text,
+    and a set may have `[:name:]`."""
+    parts, at, is_in_set = [], 0, False
+    end = "$" if _MULTILINE.search(pattern) else r"\Z"
+    while at < len(pattern):
+        piece = pattern[at : at + 2] if pattern[at] == "\\" else pattern[at]
+        name = _CLASS_NAME.match(pattern, at) if is_in_set else None
+        if name is not None and name[1] in _CLASSES:
+            piece = name[0]
+            parts.append(_CLASSES[name[1]])
+        elif not is_in_set and piece in ("$", r"\z"):
+            parts.append(end if piece == "$" else r"\Z")
+        elif not is_in_set and piece == "[":
+            is_in_set = True
+            opening = re.compile(r"\[\^?\]?").match(pattern, at)
+            piece = opening[0] if opening else piece
+            parts.append(piece.replace("]", r"\]"))
+        else:
+            is_in_set = is_in_set and piece != "]"
+            parts.append(piece)
+        at += len(piece)
+    return "".join(parts)
 
 
 regex_full_match.samples(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from amanda.types import DType
 from amanda_std import ops
 from amanda_std.mappings import (
     cast_to,
@@ -37,12 +38,13 @@ def _reduction_reader(op: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_mean(x: Any, axes: Any, *, keep_dims: bool = False) -> Any:
-    """The mean of integers is an integer, rounded towards zero."""
+    """The mean of integers is an integer, rounded towards zero, of a sum in 64 bits."""
     if x.dtype.kind in ("int", "uint"):
         axes = axes_of(axes)
-        total = ops.sum(x, axes, keepdims=keep_dims)
-        count = ops.sum(ops.ones_like(x), axes, keepdims=keep_dims)
-        return ops.divide(total, count)
+        wide = x if str(x.dtype) == "uint64" else cast_to(x, DType("int64"))
+        total = ops.sum(wide, axes, keepdims=keep_dims)
+        count = ops.sum(ops.ones_like(wide), axes, keepdims=keep_dims)
+        return cast_to(ops.divide(total, count), x.dtype)
     return ops.mean(x, axes_of(axes), keepdims=keep_dims)
 
 

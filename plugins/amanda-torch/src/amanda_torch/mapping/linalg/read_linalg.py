@@ -90,6 +90,22 @@ def read_solve_ex(
     return read_solve(a, b, left=left), _batch_zeros(a)
 
 
+def read_solve_with_factors(
+    a: Any, b: Any, *, left: bool = True, check_errors: bool = False
+) -> Any:
+    """The solution, LU and its row exchanges, and that it succeeded."""
+    del check_errors
+    return (read_solve(a, b, left=left), *read_lu_factor(a), _batch_zeros(a))
+
+
+def read_det_with_factors(x: Any) -> Any:
+    return (ops.det(x), *read_lu_factor(x))
+
+
+def read_slogdet_with_factors(x: Any) -> Any:
+    return (*ops.slogdet(x), *read_lu_factor(x))
+
+
 def read_solve_triangular(a: Any, b: Any, *, upper: bool, left: bool = True,
                           unitriangular: bool = False) -> Any:  # fmt: skip
     if left:
@@ -174,6 +190,18 @@ def read_svd(x: Any, full_matrices: bool = True) -> Any:
     return tuple(ops.svd(x, full=full_matrices))
 
 
+def read_any_svd(
+    x: Any,
+    full_matrices: bool = False,
+    compute_uv: bool = True,
+    *,
+    driver: str | None = None,
+) -> Any:
+    """Without `compute_uv` PyTorch returns empty matrices, which nothing reads."""
+    del compute_uv, driver
+    return read_svd(x, full_matrices)
+
+
 def read_old_svd(x: Any, some: bool = True, compute_uv: bool = True) -> Any:
     u, s, v = ops.svd(x, full=not some)
     del compute_uv
@@ -195,6 +223,12 @@ def _symmetric(x: Any, uplo: str) -> Any:
 
 def read_eigh(x: Any, uplo: str = "L") -> Any:
     return tuple(ops.eigh(_symmetric(x, uplo)))
+
+
+def read_any_eigh(x: Any, uplo: str = "L", compute_v: bool = True) -> Any:
+    """Without `compute_v` PyTorch returns an empty matrix, which nothing reads."""
+    del compute_v
+    return read_eigh(x, uplo)
 
 
 def read_eigvalsh(x: Any, uplo: str = "L") -> Any:
@@ -463,6 +497,11 @@ READ = torch_functions(
         "linalg_inv_ex": read_inverse_ex,
         "linalg_solve": read_solve,
         "linalg_solve_ex": read_solve_ex,
+        "_linalg_solve_ex": read_solve_with_factors,
+        "_linalg_det": read_det_with_factors,
+        "_linalg_slogdet": read_slogdet_with_factors,
+        "_linalg_svd": read_any_svd,
+        "_linalg_eigh": read_any_eigh,
         "linalg_solve_triangular": read_solve_triangular,
         "triangular_solve": read_triangular_solve,
         "linalg_tensorsolve": read_tensorsolve,

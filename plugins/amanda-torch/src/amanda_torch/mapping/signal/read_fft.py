@@ -99,6 +99,34 @@ def _many_axes(kind: str, default: list[int] | None = None) -> Callable[..., Any
     return read
 
 
+def _norm_of(kind: str, normalization: int) -> str:
+    """The norm of a transform of ATen, by what its results are divided by: nothing, the
+    root of the size, or the size."""
+    is_inverse = kind in ("ifft", "irfft")
+    unscaled, scaled = ("forward", "backward")[:: 1 if is_inverse else -1]
+    return (unscaled, "ortho", scaled)[normalization]
+
+
+def read_real_to_complex(x: Any, dim: Any, normalization: int, onesided: bool) -> Any:
+    axes = [axis_of(a, x) for a in dim]
+    kind = "rfft" if onesided else "fft"
+    return _transform(kind, x, None, axes, _norm_of(kind, normalization))
+
+
+def read_complex_to_complex(x: Any, dim: Any, normalization: int, forward: bool) -> Any:
+    axes = [axis_of(a, x) for a in dim]
+    kind = "fft" if forward else "ifft"
+    return _transform(kind, x, None, axes, _norm_of(kind, normalization))
+
+
+def read_complex_to_real(
+    x: Any, dim: Any, normalization: int, last_dim_size: Any
+) -> Any:
+    axes = [axis_of(a, x) for a in dim]
+    sizes = [*[-1] * (len(axes) - 1), last_dim_size]
+    return _transform("irfft", x, sizes, axes, _norm_of("irfft", normalization))
+
+
 def _shift(sign: int) -> Callable[..., Any]:
     def read(x: Any, dim: Any = None) -> Any:
         axes = list(range(rank_of(x))) if dim is None else (
@@ -207,6 +235,9 @@ READ = torch_functions(
         **{f"fft_{kind}n": _many_axes(kind) for kind in _KINDS[:4]},
         **{f"fft_{kind}2": _hermitian(kind, [-2, -1]) for kind in _KINDS[4:]},
         **{f"fft_{kind}n": _hermitian(kind, None) for kind in _KINDS[4:]},
+        "_fft_r2c": read_real_to_complex,
+        "_fft_c2c": read_complex_to_complex,
+        "_fft_c2r": read_complex_to_real,
         "fft_fftshift": _shift(1),
         "fft_ifftshift": _shift(-1),
         "fft_fftfreq": read_frequencies,
