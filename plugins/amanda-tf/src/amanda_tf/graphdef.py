@@ -35,6 +35,11 @@ __all__ = [
 ]
 
 
+_NEW_VERSIONS = {"producer": 27}
+"""The version of graphs that no file had: of older ones than 24, TensorFlow takes
+placeholders of scalars for ones of any shape."""
+
+
 def read_graph(
     file: MessageFile, dictionary: Dictionary, span: Span | None = None
 ) -> Graph:
@@ -68,8 +73,12 @@ def read_graph(
 
 
 def _read_versions(file: MessageFile, span: Span) -> Any:
-    """A VersionDef as a dict, or as bytes where that does not hold all of it."""
+    """A VersionDef as a dict, or as bytes where that does not hold all of it.
+
+    Nothing for that of graphs that no file had, producer 0 where there is none."""
     fields = SCHEMA.read("VersionDef", file.data, *span)
+    if fields == _NEW_VERSIONS or span[0] == span[1]:
+        return {} if fields else {"producer": 0}
     known = fields.keys() <= {"producer", "min_consumer", "bad_consumers"}
     return fields if known and fields else bytes(file.data[span[0] : span[1]])
 
@@ -234,7 +243,8 @@ class _Writer:
         if library.size or facts.get("library"):
             out.append_message(SCHEMA.tag("GraphDef", "library"), library)
         writer = SCHEMA.writer("GraphDef")
-        writer.put_if("versions", _encode_versions(facts.get("versions", b"")))
+        versions = _encode_versions(facts.get("versions", _NEW_VERSIONS))
+        writer.put_if("versions", versions)
         out.append(writer.put_raw(facts.get("rest", b"")).done())
         if self.nodes.problems:
             raise FormatError(

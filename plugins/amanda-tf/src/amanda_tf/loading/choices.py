@@ -78,8 +78,9 @@ def apply_choices(graph: Graph, choices: Choices) -> Graph:
         name = default_signature(graph)
         if name is not None and choices.freezes:
             _keep_signature(graph, name)
-        elif name is not None:
-            expose_entry(graph, graph.entries[name])
+        elif name is not None and not expose_entry(graph, graph.entries[name]):
+            # an input replaces another value, so that the graph cannot be kept whole
+            _keep_signature(graph, name)
     return freeze_variables(graph) if choices.freezes else graph
 
 
@@ -96,6 +97,8 @@ def _keep_signature(graph: Graph, name: str) -> None:
             expected=f"one of {', '.join(graph.entries)}" if graph.entries else "none",
         )
     graph.attrs.pop(SAVED_RECORDS.key, None)
-    inputs = {key: entry.inputs[key] for key in sorted(entry.inputs)}
+    # of several keys for one tensor the first is its input
+    first_keys = {entry.inputs[key]: key for key in sorted(entry.inputs, reverse=True)}
+    inputs = {key: port for port, key in reversed(first_keys.items())}
     outputs = {key: entry.outputs[key] for key in sorted(entry.outputs)}
     cut_graph(graph, inputs, outputs)
