@@ -506,3 +506,48 @@ def test_recurrent_layers_of_a_model_of_onnx(tmp_path: Path) -> None:
     torch.testing.assert_close(found(x), module(x), rtol=1e-5, atol=1e-6)
     layers = [type(each) for each in found.modules()]
     assert layers.count(nn.LSTM) == layers.count(nn.GRU) == 1
+
+
+class Decoder(nn.Module):
+    """Two layers, of which others call the second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.places = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x).relu()
+
+
+class Middle(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.decoder = Decoder()
+
+    def forward(self, x: Any) -> Any:
+        return self.decoder(x) + self.decoder.places(x), self.decoder.head(x)
+
+
+class Model(nn.Module):
+    """A head that is a part of the decoder, too."""
+
+    def __init__(self, *, head_is_first: bool) -> None:
+        super().__init__()
+        head = nn.Linear(3, 2)
+        if head_is_first:
+            self.head = head
+        self.middle = Middle()
+        self.head = self.middle.decoder.head = head
+
+    def forward(self, x: Any) -> Any:
+        y, z = self.middle(x)
+        return y[:, :2] + z
+
+
+@pytest.mark.parametrize("head_is_first", [True, False])
+def test_members_of_a_member_that_others_call(
+    head_is_first: bool, tmp_path: Path
+) -> None:
+    model, x = Model(head_is_first=head_is_first).eval(), torch.randn(2, 3)
+    amanda.save(amanda.load(torch.export.export(model, (x,))), tmp_path / "m.py")
+    torch.testing.assert_close(load(tmp_path / "m.py")(x), model(x))

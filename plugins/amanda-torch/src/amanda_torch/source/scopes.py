@@ -67,11 +67,11 @@ def build_calls(program: Program) -> Call:
     frames_of = {op: _frames(op, program, owners) for op in program.ops}
     while True:
         root = _tree(program, frames_of)
-        split = _split_modules(root)
-        if not split:
+        dissolved = _split_modules(root) | _modules_of_others(root)
+        if not dissolved:
             break
         for frames in frames_of.values():
-            frames[:] = [frame for frame in frames if frame.path not in split]
+            frames[:] = [frame for frame in frames if frame.path not in dissolved]
     _simplify(root, program)
     return root
 
@@ -86,6 +86,29 @@ def _split_modules(root: Call) -> set[str]:
         if call.type == UNKNOWN_CLASS:
             paths.append(call.path)
     return {path for path, count in Counter(paths).items() if count > 1}
+
+
+def _modules_of_others(root: Call) -> set[str]:
+    """Modules inside of one that is called, which is not their caller: as members they
+    would be unknown to its class."""
+    waiting, called = [("", root)], list[tuple[str, str]]()
+    while waiting:
+        caller, call = waiting.pop()
+        called.append((caller, call.path))
+        waiting += [(call.path, child) for child in call.calls()]
+    paths = {path for _, path in called if path}
+    return {
+        path
+        for caller, path in called
+        for around in _paths_around(path)
+        if around in paths and caller != around and not is_below(caller, around)
+    }
+
+
+def _paths_around(path: str) -> Iterator[str]:
+    while "." in path:
+        path = path.rpartition(".")[0]
+        yield path
 
 
 def _tree(program: Program, frames_of: Mapping[Op, Sequence[_Frame]]) -> Call:
