@@ -586,8 +586,7 @@ def test_a_computed_shape_with_a_zero_stays(run):
 @pytest.mark.parametrize(
     ("function", "dtype"),
     [
-        (lambda x, a, b, c: x + ops.negative(a) * b, "float32"),
-        (lambda x, a, b, c: x * (ops.negative(a) * b), "float32"),
+        (lambda x, a, b, c: x + c * (ops.negative(a) * b), "float32"),
         (lambda x, a, b, c: x + ((a + b) + c), "int32"),
         (lambda x, a, b, c: x - (a * b) * c, "int32"),
     ],
@@ -595,6 +594,6 @@ def test_a_computed_shape_with_a_zero_stays(run):
 def test_rules_of_constants_end_where_nothing_is_folded(run, function, dtype):
     x, a, b, c = np.arange(1, 17).reshape(4, 4).astype(dtype)
     graph = trace(lambda x: function(x, a, b, c), [TensorType(dtype, [4])])
-    wanted = run(graph, x)
-    apply_passes(graph, [canonical, simplify])
-    np.testing.assert_array_equal(run(graph, x), wanted)
+    improved = graph.clone()
+    apply_passes(improved, [canonical, simplify])
+    np.testing.assert_array_equal(run(improved, x), run(graph, x))
