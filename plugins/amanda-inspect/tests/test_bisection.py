@@ -259,3 +259,28 @@ def test_memory_is_bounded() -> None:
         assert [error.is_made for error in found.errors].count(True) == 1
     assert peaks[0] < 8 << 20  # with what the kernels and the comparison need
     assert peaks[1] > 12 << 20  # those that are read at the end
+
+
+def test_functions_that_no_result_needs_are_not_run() -> None:
+    """As the functions of SavedModels that save and restore variables."""
+    pytest.importorskip("amanda_tf")
+    graph = amanda.Graph("amanda/tensorflow/2.21.0")
+    saver = amanda.Graph(graph.namespace)
+    name = saver.parameter("string[]", "name")
+    saver.result(saver.add("ReadFile", [name]).output, "content")
+    graph.add_function("saver", saver)
+    file = graph.parameter("string[]", "file")
+    string = amanda.types.string
+    call = {"f": amanda.FunctionRef("saver"), "Tin": [string], "Tout": [string]}
+    graph.add("StatefulPartitionedCall", [file], call, name="save")
+    model = amanda.Graph(graph.namespace)
+    x = model.parameter("float32[3]", "x")
+    model.result(model.add("Relu", [x], {"T": amanda.types.float32}).output, "y")
+    graph.add_function("model", model)
+    floats = [amanda.types.float32]
+    call = {"f": amanda.FunctionRef("model"), "Tin": floats, "Tout": floats}
+    x = graph.parameter("float32[3]", "x")
+    graph.result(graph.add("StatefulPartitionedCall", [x], call).output, "y")
+    feeds = {"x": np.float32([-1, 0, 2]), "file": np.array(b"model")}
+    found = bisect(graph, graph, feeds, backend="numpy", other_backend="numpy")
+    assert found.equal

@@ -92,8 +92,9 @@ def common_namespace(a: Graph, b: Graph, *, are_run: bool = True) -> Comparable:
     """Two graphs of one namespace: of the hub, where they have different ones.
 
     Then they are optimized for inference, where models of different exporters are more
-    alike. Graphs with bodies or with state run in the hub, too, op by op; without
-    `are_run`, graphs of one namespace stay as they are.
+    alike. Graphs with bodies, functions or state run in the hub, too, op by op, where
+    they have only what their results need; without `are_run`, graphs of one namespace
+    stay as they are.
     """
     is_same = a.namespace == b.namespace
     is_simple = a.namespace == HUB or not are_run or not _has_bodies_or_state(a, b)
@@ -113,7 +114,7 @@ def common_namespace(a: Graph, b: Graph, *, are_run: bool = True) -> Comparable:
 
 
 def _has_bodies_or_state(*graphs: Graph) -> bool:
-    return any(
+    return any(graph.functions for graph in graphs) or any(
         op.bodies or any(isinstance(port.type, ResourceType) for port in op.outputs)
         for graph in graphs
         for op in graph
