@@ -205,6 +205,14 @@ IMAGES = [
     case("BatchToSpace", r(4, 2, 2, 2), [[1, 0], [0, 0]], block_size=2),
     case(
         "ExtractImagePatches",
+        r(1, 4, 5, 2, dtype="complex64"),
+        ksizes=[1, 2, 2, 1],
+        strides=[1, 2, 1, 1],
+        rates=[1, 1, 1, 1],
+        padding="SAME",
+    ),
+    case(
+        "ExtractImagePatches",
         r(1, 5, 5, 2),
         ksizes=[1, 2, 2, 1],
         strides=[1, 1, 1, 1],

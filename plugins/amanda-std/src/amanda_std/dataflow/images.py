@@ -118,7 +118,17 @@ def image_patches(
     x: Any, *, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
     padding: Any,
 ) -> Any:  # fmt: skip
-    """Patches of images or volumes, row by row, each with its channels last."""
+    """Patches of images or volumes, row by row, each with its channels last.
+
+    They are a convolution, in which NaN and infinity reach all elements of a patch."""
+    if x.dtype.kind == "complex":
+        real, imaginary = (
+            image_patches(
+                part(x), window=window, strides=strides, dilations=dilations,
+                padding=padding,
+            ) for part in (ops.real, ops.imag)
+        )  # fmt: skip
+        return cast_to(ops.complex_(real, imaginary), x.dtype)
     channels = x.shape[-1]
     expect(isinstance(channels, int), "the number of channels is not static")
     kernel = np.eye(int(np.prod(window)) * int(channels))
