@@ -54,18 +54,20 @@ def read_sparse_add(
     a_indices: Any, a_values: Any, a_shape: Any, b_indices: Any, b_values: Any,
     b_shape: Any, threshold: Any,
 ) -> Any:  # fmt: skip
-    """The elements of both matrices, those at the same place added."""
+    """The elements of both matrices; those at the same place are added, and left out
+    where the sum is small."""
     del b_shape
     places = [
         ops.ravel_index(ops.transpose(at, perm=(1, 0)), a_shape)
         for at in (a_indices, b_indices)
     ]
     both = ops.concat(a_values, b_values, axis=0)
-    kept, first, where, _ = ops.unique(ops.concat(*places, axis=0), sorted=True)
+    kept, first, where, counts = ops.unique(ops.concat(*places, axis=0), sorted=True)
     sums = ops.segment_reduce(both, where, ops.size(kept), reduction="sum")
     at = ops.gather(ops.concat(a_indices, b_indices, axis=0), first, axis=0)
-    large = ops.greater_equal(ops.abs(sums), ops.astype(threshold, dtype=sums.dtype))
-    return ops.compress(at, large, axis=0), ops.compress(sums, large, axis=0), a_shape
+    is_large = ops.greater_equal(ops.abs(sums), ops.astype(threshold, dtype=sums.dtype))
+    stays = ops.logical_or(is_large, ops.equal(counts, np.int64(1)))
+    return ops.compress(at, stays, axis=0), ops.compress(sums, stays, axis=0), a_shape
 
 
 def read_sparse_split(
