@@ -144,6 +144,24 @@ def test_dilated_convolutions_that_keep_an_unknown_size(padding):
         np.testing.assert_allclose(run(model, feeds)[0], wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("axes", [[], [1], [0, 1]])
+def test_axes_that_are_computed_may_be_none(axes):
+    """ONNX reduces all axes where it is given none, unless an attribute forbids it."""
+    x = np.float32([[1, 2, 4], [8, 16, 32]])
+    graph = trace(
+        lambda x, axes: OPS["sum"](x, axes),
+        [parse_type("float32[2, 3]"), parse_type("int64[k]")],
+    )
+    written = amanda.convert(graph, f"onnx@{OPSET}")
+    model = onnx.load_from_string(Format().dumps(written))
+    names = [value.name for value in model.graph.input]
+    feeds = dict(zip(names, (x, np.array(axes, np.int64)), strict=True))
+    again = amanda.convert(written, "std")
+    [found] = amanda.run(again, [*feeds.values()], backend="numpy").values()
+    for got in (found, *(run(model, feeds)[0] for run in RUNTIMES.values())):
+        np.testing.assert_array_equal(got, x.sum(tuple(axes)) if axes else x)
+
+
 def test_coordinates_of_a_scalar():
     for number in (0.0, 2.0):
         _, *found = runs_of(OPS["nonzero"], np.asarray(number, "float32"))

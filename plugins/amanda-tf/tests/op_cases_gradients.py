@@ -30,6 +30,13 @@ def _lrn_grad(op: Any, g: Any, x: Any) -> Any:
     return op("LRNGrad", g, x, op("LRN", x, **attrs), **attrs)
 
 
+def _sum_as_broadcast(op: Any, g: Any, x: Any) -> Any:
+    """The gradient of x, from that of what it was broadcast to."""
+    sizes = op("Shape", x)
+    axes = op("BroadcastGradientArgs", sizes, op("Shape", g))[0]
+    return op("Reshape", op("Sum", g, axes), sizes)
+
+
 def _argmax_grad(op: Any, x: Any, g: Any) -> Any:
     _, places = op("MaxPoolWithArgmax", x, **WINDOW)
     return op("MaxPoolGradWithArgmax", x, g, places, **WINDOW)
@@ -99,4 +106,7 @@ CASES = [
     case("StridedSliceGrad", [4, 5], [1, 0], [2, 0], [1, 1], r(5), end_mask=2,
          shrink_axis_mask=1),
     case("BroadcastGradientArgs", [2, 3, 1], [3, 4]),
+    *(program(f"BroadcastGradientArgs of {shape}", _sum_as_broadcast, r(4, 3),
+              r(*shape), dynamic=True)
+      for shape in ((4, 3), (1, 3), (4, 1), (3,), (1,), (1, 1))),
 ]  # fmt: skip

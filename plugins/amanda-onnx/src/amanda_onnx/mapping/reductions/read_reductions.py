@@ -72,6 +72,8 @@ def _axes_as_input(type: str) -> Callable[..., Any]:
     def reduction(
         x: Any, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Any:
+        if axes is not None and noop_with_empty_axes:
+            return _reduce(type, x, known_or_value(axes), keepdims)
         if axes is None or _is_empty(axes):
             return _reduce(type, x, () if noop_with_empty_axes else None, keepdims)
         return _reduce(type, x, known_or_value(axes), keepdims)

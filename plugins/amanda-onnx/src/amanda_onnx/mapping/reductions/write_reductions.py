@@ -42,10 +42,20 @@ def _reduce(o: Any, type: str, first: int, x: Any, axes: Any, keepdims: bool) ->
     if opset_of(o) >= first:
         is_operand = axes is None or isinstance(axes, OutputPort)
         operand = axes if is_operand else int64_tensor(known)
-        return o.op(type, x, operand, keepdims=keep)
+        attrs = {"noop_with_empty_axes": 1} if _may_be_empty(axes) else {}
+        return o.op(type, x, operand, keepdims=keep, **attrs)
     if axes is not None and known is None:
         raise Decline(f"{type} of this opset needs its axes as an attribute")
     return o.op(type, x, axes=known, keepdims=keep)
+
+
+def _may_be_empty(axes: Any) -> bool:
+    """Whether axes are computed, and may be none: ONNX would reduce all then."""
+    if not isinstance(axes, OutputPort) or static_value(axes) is not None:
+        return False
+    type = axes.type
+    is_static = isinstance(type, TensorType) and type.shape.is_static
+    return not is_static or not type.shape.size
 
 
 def write_mean(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:

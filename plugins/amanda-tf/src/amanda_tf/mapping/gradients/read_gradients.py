@@ -5,10 +5,12 @@ Most are the vector-Jacobian product of what the forward op is in the hub.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from amanda.types import dims_equal
 from amanda_std import ops
 from amanda_std.dataflow import strided_slice
 from amanda_std.mappings import (
@@ -306,20 +308,47 @@ def read_strided_slice_grad(
 
 
 def read_broadcast_gradient_args(a: Any, b: Any) -> Any:
-    """The axes along which the gradients of two shapes are summed."""
-    rows = [known_content(v) for v in (a, b)]
-    expect(None not in rows, "the shapes are not constant")
+    """The axes along which the gradients of two shapes are summed.
+
+    They are computed where unknown sizes may be 1."""
+    rows = [_sizes_in(v) for v in (a, b)]
     rank = max(map(len, rows))
     left, right = ([1] * (rank - len(row)) + row for row in rows)
-    short = [rank - len(row) for row in rows]
-    sums = [
-        [i for i in range(rank) if i < missing or (own[i] == 1 and other[i] != 1)
-         or own[i] == other[i] == 1]
-        for own, other, missing in ((left, right, short[0]), (right, left, short[1]))
-    ]  # fmt: skip
-    if left == right and not any(short):
-        sums = [[], []]
-    return tuple(np.array(axes, str(a.dtype)) for axes in sums)
+    none = np.zeros(0, str(a.dtype))
+    if len(rows[0]) == len(rows[1]) and all(map(_are_equal, left, right)):
+        return none, none
+    return _summed_axes(a, left, right), _summed_axes(b, right, left)
+
+
+def _sizes_in(shape: Any) -> list[Any]:
+    """The sizes that a vector holds; None for those that are not known."""
+    found = known_content(shape)
+    if found is not None:
+        return list(found)
+    elements = getattr(shape.type, "elements", None)
+    if elements is not None:
+        return list(elements)
+    expect(shape.type.shape.is_static, "the rank of a shape is not known")
+    return [None] * int(shape.type.shape.dims[0])
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    return None not in (one, other) and dims_equal(one, other) is True
+
+
+def _summed_axes(shape: Any, own: Sequence[Any], other: Sequence[Any]) -> Any:
+    """The axes along which a shape has one element, with those that it lacks."""
+    are_known = [
+        isinstance(size, int) or _are_equal(size, against) or _are_equal(against, 1)
+        for size, against in zip(own, other, strict=True)
+    ]
+    if all(are_known):
+        ones = [i for i, size in enumerate(own) if isinstance(size, int) and size == 1]
+        return np.array(ones, str(shape.dtype))
+    missing = np.ones(len(own) - int(shape.type.shape.dims[0]), str(shape.dtype))
+    sizes = ops.concat(missing, shape, axis=0)
+    axes = ops.nonzero(ops.equal(sizes, ops.number_like(sizes, value=1)))
+    return ops.astype(ops.reshape(axes, [-1]), dtype=shape.dtype)
 
 
 READ: dict[str, Any] = {
