@@ -179,3 +179,27 @@ def test_the_variables_that_keras_trains_are_trained(tmp_path: Path) -> None:
     )
     shapes = sorted(value.shape for value in trained.weights.values())
     assert shapes == sorted(tuple(v.shape) for v in model.trainable_variables)
+
+
+def test_dicts_of_inputs_and_results_are_numbered_by_sorted_keys(
+    tmp_path: Path,
+) -> None:
+    b, a = keras.Input((4,), name="b"), keras.Input((4,), name="a")
+    inner = keras.Model({"b": b, "a": a}, {"z": L.Dense(2)(a), "y": a * 2.0 + b})
+    c, d = keras.Input((4,), name="c"), keras.Input((4,), name="d")
+    found = inner({"b": c, "a": d})
+    outer = keras.Model([c, d], {"w": found["z"] + 1.0, "v": found["y"]})
+    x = np.arange(8, dtype="float32").reshape(2, 1, 4)
+    for model, names in ((inner, "ba"), (outer, "cd")):
+        model.save(tmp_path / "model.keras")
+        graph = amanda.load(tmp_path / "model.keras")
+        feeds = dict(zip(names, x, strict=True))
+        wanted = model.predict(feeds, verbose=0)
+        results = amanda.run(graph, feeds, backend="numpy")
+        amanda.save(graph, tmp_path / "again.keras")
+        again = keras.models.load_model(tmp_path / "again.keras")
+        for key, value in wanted.items():
+            np.testing.assert_allclose(results[key], value, rtol=1e-5)
+            np.testing.assert_allclose(
+                again.predict(feeds, verbose=0)[key], value, rtol=1e-5
+            )

@@ -52,6 +52,14 @@ class Structure:
         plain = [{INPUT: i} for i in range(len(self.references))]
         return None if self.nesting == plain else {"nesting": self.nesting}
 
+    def keys(self) -> list[str] | None:
+        """The keys of the values, in their order, where they are those of a dict."""
+        plain = [{INPUT: i} for i in range(len(self.references))]
+        if not isinstance(self.nesting, dict):
+            return None
+        keys = sorted(self.nesting)
+        return keys if [self.nesting[key] for key in keys] == plain else None
+
 
 class CallReader:
     """The calls of all layers of a model, by layer and number."""
@@ -93,7 +101,10 @@ class CallReader:
                         config["shape"], config.get("dtype"), found[-1].layer
                     )
                 return place
-            return {k: self._convert(v, found, name) for k, v in value.items()}
+            # Keras numbers the values of dicts that models take by sorted keys
+            keys = sorted(value) if is_model(self.layers[name]) else value
+            items = {k: self._convert(value[k], found, name) for k in keys}
+            return {key: items[key] for key in value}
         if isinstance(value, list):
             return [self._convert(item, found, name) for item in value]
         return value
@@ -212,7 +223,9 @@ def _are_numbers(values: Sequence[Any]) -> bool:
 
 
 def read_structure(value: Any, layers: Mapping[str, Any], where: str) -> Structure:
-    """The inputs or outputs of a model, nested as the config has them."""
+    """The inputs or outputs of a model, nested as the config has them.
+
+    Those in a dict are in the order of its sorted keys, as Keras numbers them."""
     found: list[Reference] = []
 
     def read(item: Any) -> Any:
@@ -225,7 +238,8 @@ def read_structure(value: Any, layers: Mapping[str, Any], where: str) -> Structu
         if isinstance(item, list):
             return [read(each) for each in item]
         if isinstance(item, dict):
-            return {key: read(each) for key, each in item.items()}
+            items = {key: read(item[key]) for key in sorted(item)}
+            return {key: items[key] for key in item}
         raise FormatError(f"the {where} of a model cannot be read", got=repr(item)[:80])
 
     return Structure(read(value), found)

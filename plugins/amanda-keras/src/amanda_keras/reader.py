@@ -146,7 +146,8 @@ class ModelReader:
             place = places.get(name, "")
             op = self._add(graph, layers[name], name, place, call, given, count, node)
             values |= {Reference(name, node, i): p for i, p in enumerate(op.outputs)}
-        for label, each in _with_labels(outputs.references):
+        labels = outputs.keys() or _unique_labels(outputs.references)
+        for label, each in zip(labels, outputs.references, strict=True):
             graph.result(_value_of(values, each), label)
         order = list(layers)
         calls = (_layer_of(op) for op in graph if not op.is_constant)
@@ -297,10 +298,8 @@ def _sort_key(path: str) -> list[tuple[int, str]]:
     return [(int(p), "") if p.isdecimal() else (-1, p) for p in path.split("/")]
 
 
-def _with_labels(
-    references: Sequence[Reference],
-) -> Iterator[tuple[str, Reference]]:
-    """Outputs with names: those of their layers, made unique."""
+def _unique_labels(references: Sequence[Reference]) -> Iterator[str]:
+    """Names of outputs: those of their layers, made unique."""
     seen: set[str] = set()
     for each in references:
         label, count = each.layer, 0
@@ -308,4 +307,4 @@ def _with_labels(
             count += 1
             label = f"{each.layer}_{count}"
         seen.add(label)
-        yield label, each
+        yield label
