@@ -54,8 +54,9 @@ def _may_be_empty(axes: Any) -> bool:
     if not isinstance(axes, OutputPort) or static_value(axes) is not None:
         return False
     type = axes.type
-    is_static = isinstance(type, TensorType) and type.shape.is_static
-    return not is_static or not type.shape.size
+    if not isinstance(type, TensorType) or not type.shape.is_static:
+        return True
+    return not type.shape.size
 
 
 def write_mean(o: Any, x: Any, axes: Any = None, *, keepdims: bool = False) -> Any:
